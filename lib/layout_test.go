@@ -21,6 +21,8 @@ import (
 const picture = `
 lib/sysinfo:                                                      plain data
 lib/data:                                                         plain data, from files
+lib/data/arrow: lib/data                                          another format of files: a table comes out
+lib/data/parquet: lib/data                                        another format of files: a table comes out
 lib/datasets: lib/data, lib/engine/files, lib/engine/typo, lib/timing/units                                    data is there without a device
 lib/elementwise:                                                  functions of single numbers as expressions, for every target
 lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
@@ -65,11 +67,10 @@ lib/tensorboard:                                                  values in, eve
 lib/runs: lib/engine/files, lib/fit/result, lib/tensorboard       histories in, folders of files out
 lib/fit/step: lib/models, lib/session                            steps of one's own, as they are written
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
-lib/fit: lib/runs, lib/sysinfo, lib/weights, lib/data, lib/gradient, lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/sampling, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/portable:                                                     runs exported nets, which carry its source with them
 lib/portable/record: lib/engine/hlo, lib/models, lib/portable     writes a net's calls down; hlo infers the shapes
 lib/export: lib/engine/files, lib/engine/safetensors, lib/models, lib/portable, lib/portable/record  writes nets for use without Gaiden
-lib/fit: lib/export, lib/weights, lib/data, lib/gradient, lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/sampling, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/runs, lib/sysinfo, lib/export, lib/weights, lib/data, lib/gradient, lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/sampling, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/hub: lib/data, lib/engine/safetensors, lib/models, lib/weights          reads models of others: nets and names of arrays come out
 lib/onnx: lib/models                                              reads another format of models: a net comes out
 lib/search: lib/fit, lib/fit/result, lib/optim, lib/session, lib/timing/units       trains with many settings and parts of a set; on top of fit
@@ -118,6 +119,8 @@ var outside = []struct {
 	{"github.com/gomlx/go-huggingface", []string{"lib/hub"}, "downloads are hub's; its tokenizers lack byte fallback and what several files of a model want"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
 	{"github.com/gomlx/onnx-gomlx", []string{"lib/onnx"}, "cells without ONNX do not link it"},
+	{"github.com/apache/arrow-go/v18", []string{"lib/data/arrow"}, "cells without Arrow do not link it"},
+	{"github.com/parquet-go/parquet-go", []string{"lib/data/parquet"}, "cells without Parquet do not link it"},
 	{"google.golang.org/protobuf", []string{"lib/tensorboard"}, "its wire format alone: a cell links none of the rest"},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"kernels/internal/toolserver", "kernels/gaiden"}, "the protocol is for the program gaiden: a cell links none of it"},
 	{"golang.org/x/net", []string{"kernels/internal/webpage"}, "HTML is read where a page is made"},
@@ -231,6 +234,7 @@ var large = map[string]string{
 	"lib/fit":                    "training: its parts share the state of a run",
 	"kernels/internal/cell/keep": "what a name means from cell to cell is decided in one place: kept, run again, imported or built in",
 	"lib/models":                 "each layer is a page of its own",
+	"lib/data":                   "each format of files is a file of its own",
 	"lib/report":                 "each kind of plot and table is a file of its own",
 }
 
@@ -261,6 +265,7 @@ var processNumbers = map[string]string{
 	"kernels/gaiden/ssh.go":                   "tells in a lock who holds it",
 	"kernels/internal/cell/complete/gopls.go": "gopls ends when that process does",
 	"kernels/internal/cell/process/marks.go":  "does not kill itself",
+	"kernels/internal/jupyter/usage.go":       "reads how much memory and time it takes",
 	"lib/engine/device/ask.go":                "is shown to the user",
 	"lib/engine/device/supervisor.go":         "tells in a lock who holds it",
 	"lib/fit/tuner.go":                        "tells in a lock who holds it",

@@ -64,6 +64,7 @@ var benches = map[string]struct {
 	"cells":    {benchCells, "ms from execute_request to idle: Gaiden, GoNB, IPython with JAX"},
 	"kernels":  {benchKernels, "results of each GPU kernel next to those of its plain form; -texts"},
 	"run":      {benchRun, "µs per training step of whole runs as a notebook has them, with validations; -peers jax,torch"},
+	"serve":    {benchServe, "µs for a request for one example, by number of clients; -peers fastapi,torch"},
 	"stream":   {benchStream, "µs per training step of data on the device, and of the same read from a file meanwhile"},
 	"session":  {benchSession, "first steps by where a program is, waiting for another notebook, recovery from a crash"},
 }

@@ -137,7 +137,7 @@ func labelsOf(n, classes int) []int32 {
 // al., 2016) of 64 units.
 func minimalUnit(scope *model.Scope, in models.Inputs) *Node {
 	const u = 64
-	x := models.Call(scope, models.Dense{Name: "in", Units: 2 * u}, in["x"])
+	x := models.Call(scope, models.Dense{Name: "enter", Units: 2 * u}, in["x"])
 	return models.Call(scope, models.Scan{Name: "cell", State: [][]int{{u}}, Cell: func(scope *model.Scope, state []*Node, x *Node) ([]*Node, *Node) {
 		h := state[0]
 		part := func(k int) *Node { return SliceAxis(x, 1, AxisRange(k*u, (k+1)*u)) }

@@ -13,7 +13,7 @@ import (
 // TestElsewhere: who types a magic of IPython's is told of one that there is.
 func TestElsewhere(t *testing.T) {
 	n := &notebook.Notebook{}
-	all := slices.Concat(sessionMagics(), timingMagics(n), notebook.Magics(n))
+	all := slices.Concat(sessionMagics(), timingMagics(n), runsMagics(n), notebook.Magics(n))
 	named := regexp.MustCompile(`%+[a-z]+`)
 	for _, name := range []string{"%autoreload", "%cat", "%conda", "%debug", "%hist", "%history", "%%html", "%%javascript", "%%js", "%%latex", "%load_ext", "%%markdown", "%matplotlib",
 		"%memit", "%mkdir", "%pdb", "%pinfo", "%pip", "%prun", "%%prun", "%pwd", "%run", "%set_env", "%store", "%%svg", "%xdel"} {

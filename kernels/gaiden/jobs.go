@@ -139,6 +139,15 @@ func attachNet(ctx context.Context, h magic.Host, j *fit.Job) error {
 	progress, end := report.Training(shownName(j.Name), func(text, page, ended string) {
 		live(map[string]any{"text/plain": text, "text/html": page}, ended != "")
 	})
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-h.Left():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	history, err := j.Follow(ctx, progress)
 	if ctx.Err() != nil {
 		end(history, result.ErrDetached)

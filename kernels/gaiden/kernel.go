@@ -48,7 +48,7 @@ func newNotebook() *notebook.Notebook {
 	}
 	n.Delve = delve()
 	n.Trusted = []string{n.Library, filepath.Join(wire.DataDir(), "bin"), n.Linkers}
-	n.Magics = slices.Concat(sessionMagics(), timingMagics(n), notebook.Magics(n))
+	n.Magics = slices.Concat(sessionMagics(), timingMagics(n), runsMagics(n), notebook.Magics(n))
 	return n
 }
 

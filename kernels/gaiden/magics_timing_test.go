@@ -28,6 +28,7 @@ func (h *host) Show(data map[string]any) { h.shown = append(h.shown, data) }
 func (h *host) Live() func(map[string]any, bool) {
 	return func(data map[string]any, _ bool) { h.Show(data) }
 }
+func (h *host) Left() <-chan struct{}      { return nil }
 func (h *host) Progress() []map[string]any { return nil }
 func (h *host) Page(map[string]any)        {}
 func (h *host) Next(string)                {}

@@ -43,6 +43,7 @@ func TestSizeOf(t *testing.T) {
 type page struct{ strings.Builder }
 
 func (p *page) Stdout() io.Writer          { return p }
+func (p *page) Left() <-chan struct{}      { return nil }
 func (p *page) Progress() []map[string]any { return nil }
 func (p *page) Live() func(map[string]any, bool) {
 	return func(data map[string]any, _ bool) { p.Show(data) }

@@ -266,7 +266,7 @@ func (o CSV) finish(t, first *Table) error {
 		if !c.counts() {
 			return fmt.Errorf("data: %s:1: column %d has no name: want one, or NoHeader", t.Name, i+1)
 		}
-		t.notes = append(t.notes, fmt.Sprintf("column %d has no name and only counts the rows, or is empty: left out", i+1))
+		t.Notes = append(t.Notes, fmt.Sprintf("column %d has no name and only counts the rows, or is empty: left out", i+1))
 	}
 	t.Columns = kept
 	for _, name := range o.Text {

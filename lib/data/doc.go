@@ -1,21 +1,29 @@
-// Package data turns files into examples that a net can train on: tables, texts, folders of
-// images and NumPy arrays. Everything is plain Go values on the host; package fit uploads
-// them.
+// Package data turns files into examples that a net can train on: tables, images, sounds,
+// texts and NumPy arrays. Everything is plain Go values on the host; package fit uploads them.
+//
+//	table, err := data.CSV{}.Read("passengers.csv")        // header, types and missing values are found
+//	rows, others := table.Shuffle(1).Split(0.8)
+//	encoder, err := rows.Encoder("port")                   // means, deviations and categories of these rows
+//	encoder.OneHot = true                                  // X is one array; else categories are inputs of their own
+//	examples, err := encoder.Encode(others)
+//	names := encoder.Names(prediction.Classes)             // or Values, for a target of numbers
+//
+// Tables come from [CSV], [JSONLines], [TableOf] a slice of structs, and packages data/parquet
+// and data/arrow. Classes come from folders, one for each:
+//
+//	images, err := data.Images{Height: 64, Width: 64}.Read("flowers")
+//	sounds, err := data.Sounds{Rate: 16000, Mono: true}.Read("words")
+//	texts, err := data.Texts{}.Read("reviews")
+//	words := data.WordsOf(texts.Texts, 5000).Rows(texts.Texts, 64)
+//
+// Text for nets that write, and arrays:
 //
 //	book, err := data.Text("book.txt")                    // one token a character
 //	train, test := book.Windows(256).Split(0.9)           // [n 256] ids, and at each position the next one
-//	set, err := net.Upload("book/train", train)
-//	fmt.Println(book.Vocab(), book.Decode(prediction.Classes))
-//
-//	table, err := data.CSV{}.Read("houses.csv")           // header, types and missing values are found
-//	rows, others := table.Shuffle(1).Split(0.8)
-//	encoder, err := rows.Encoder("price")                 // means, deviations and categories of these rows
-//	examples, err := encoder.Encode(others)               // an input of numbers, and one of each category
-//
-//	images, err := data.Images{Height: 64, Width: 64}.Read("flowers") // a folder for each class
 //	arrays, err := data.NPZ("arrays.npz")                 // by name, with their dimensions
 //
-// Batches makes an iterator for package fit's Stream, where not all examples fit in memory:
+// What does not fit in memory is read by an iterator, for package fit's Stream: [CSV.Chunks]
+// with [Encoder.Stream], [Images.Stream], [Sounds.Stream], or [Batches] of a function:
 //
 //	stream, err := net.Stream("photos", data.Batches(1000, func(k int) (data.Examples, error) { return read(k) }), 4096)
 //
@@ -24,6 +32,7 @@
 //
 // # What it refuses
 //
-// It knows no device and no net. Files that cannot be understood are errors with the file and
-// the line; nothing is skipped.
+// It knows no device and no net. Files that cannot be understood are errors with the file, the
+// line, what was found and what is wanted; nothing is skipped. Text that is perhaps meant to be
+// numbers is shown below the table, and [Table.Encoder] refuses it.
 package data

@@ -83,6 +83,9 @@ func (t *Table) Encoder(target string) (*Encoder, error) {
 			if e.Scale = normal(c); e.Scale.Times {
 				return nil, t.errorf("target %s is times: want numbers or text", target)
 			}
+			if two := different(c.Numbers, 2); len(two) == 2 {
+				return nil, t.errorf("target %s has the numbers %s and %s only: want classes, which are text: make it text with Categorical(%[1]q)", target, shortest(two[0]), shortest(two[1]))
+			}
 		case c.Text != nil:
 			k := Category{c.Name, l}
 			if other := inputs[k.Input()]; other != "" {
@@ -105,6 +108,36 @@ func (t *Table) Encoder(target string) (*Encoder, error) {
 		return nil, t.errorf("no column besides the target %s: want some to predict it from", target)
 	}
 	return e, nil
+}
+
+// different are the numbers that occur, up to one more than most.
+func different(numbers []float64, most int) (l []float64) {
+	for _, x := range numbers {
+		if x == x && !slices.Contains(l, x) && len(l) <= most {
+			l = append(l, x)
+		}
+	}
+	return l
+}
+
+// String describes what examples are made of.
+func (e *Encoder) String() string {
+	s := "no target"
+	switch {
+	case e.Classes != nil:
+		s = fmt.Sprintf("%s: %d classes: %s", e.Target, len(e.Classes), strings.Join(e.Classes[:min(len(e.Classes), 10)], ", "))
+	case e.Target != "":
+		s = fmt.Sprintf("%s: numbers, mean %s, deviation %s; for classes, see Table.Categorical", e.Target, brief(e.Scale.Mean), brief(e.Scale.Deviation))
+	}
+	s += fmt.Sprintf("\n%d numbers:", len(e.Numbers))
+	for _, n := range e.Numbers {
+		s += " " + n.Name
+	}
+	s += fmt.Sprintf("\n%d categories:", len(e.Categories))
+	for _, c := range e.Categories {
+		s += fmt.Sprintf(" %s (%d)", c.Name, len(c.Values))
+	}
+	return s
 }
 
 // once says whether so many different values are all that there are.
@@ -164,7 +197,7 @@ func (e *Encoder) column(t *Table, name, kind string) (*Column, error) {
 		if c.empty() {
 			return &Column{Name: name, Text: make([]string, t.Len())}, nil
 		}
-		return nil, t.wrong(c, c.first(), c.value(c.first()), "text, as in the table of the encoder: name the column in CSV.Text")
+		return nil, t.wrong(c, c.first(), c.value(c.first()), "text, as in the table of the encoder: make it text with Categorical, or name the column in CSV.Text")
 	}
 	for i := range c.len() {
 		v := Column{Text: []string{c.value(i)}}

@@ -166,7 +166,7 @@ func (s *ImageSet) HTML() string {
 				if i < len(s.Files) {
 					name = filepath.Base(s.Files[i])
 				}
-				shown += s.picture(pixels[i*size:(i+1)*size], name)
+				shown += s.thumbnail(pixels[i*size:(i+1)*size], name)
 			}
 		}
 		fmt.Fprintf(&b, `<tr><td style="text-align:left">%s</td><td>%d</td><td style="text-align:left">%s</td></tr>`, html.EscapeString(class), count, shown)
@@ -175,8 +175,8 @@ func (s *ImageSet) HTML() string {
 	return b.String()
 }
 
-// picture is an image as HTML.
-func (s *ImageSet) picture(pixels []byte, name string) string {
+// thumbnail is an image as HTML.
+func (s *ImageSet) thumbnail(pixels []byte, name string) string {
 	img := image.NewRGBA(image.Rect(0, 0, s.Width, s.Height))
 	for i := range s.Height * s.Width {
 		for c := range 3 {

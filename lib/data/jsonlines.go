@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -41,13 +42,19 @@ type jsonReader struct {
 	offset  int
 	columns []jsonColumn
 	index   map[string]int // of columns
+	JSONLines
+	path    string
 	row     int
 	present int // values, of all rows
+	absent  int // values, before others of their columns
 }
 
 type jsonColumn struct {
-	name   string
-	values []any // string, bool or json.Number; nil: missing; the last ones may be left out
+	Builder
+	name, kind string
+	first      int // line of the first value
+	last       int // row of the last value, from 1
+	text       bool
 }
 
 // at is the line of the last token.
@@ -59,7 +66,7 @@ func (r *jsonReader) at() int {
 }
 
 func (o JSONLines) read(path string, b []byte) (*Table, error) {
-	r := &jsonReader{Decoder: json.NewDecoder(bytes.NewReader(b)), text: b, line: 1, index: map[string]int{}}
+	r := &jsonReader{Decoder: json.NewDecoder(bytes.NewReader(b)), text: b, line: 1, index: map[string]int{}, JSONLines: o, path: path}
 	r.UseNumber()
 	t := &Table{Name: path, lines: []int{}}
 	if !utf8.Valid(b) {
@@ -77,7 +84,7 @@ func (o JSONLines) read(path string, b []byte) (*Table, error) {
 		}
 		switch line := r.at(); {
 		case err != nil:
-			return nil, r.failed(path, err)
+			return nil, r.failed(err)
 		case token == json.Delim('[') && !array && len(t.lines) == 0:
 			array = true
 		case token == json.Delim(']') && array:
@@ -85,7 +92,7 @@ func (o JSONLines) read(path string, b []byte) (*Table, error) {
 		case token != json.Delim('{'):
 			return nil, fmt.Errorf("data: %s:%d: got %.40q, want an object for each row, such as {\"size\": 3, \"city\": \"Rome\"}", path, line, fmt.Sprint(token))
 		default:
-			if err := r.object(path, "", 1); err != nil {
+			if err := r.object("", 1); err != nil {
 				return nil, err
 			}
 			t.lines = append(t.lines, line)
@@ -96,7 +103,7 @@ func (o JSONLines) read(path string, b []byte) (*Table, error) {
 		return nil, fmt.Errorf("data: %s: no rows: want an object for each, one a line", path)
 	}
 	if cells := r.row * len(r.columns); cells > 1<<20 && cells/64 > r.present {
-		return nil, fmt.Errorf("data: %s: %d rows have %d different keys, and few in common: want the same keys in all", path, r.row, len(r.columns))
+		return nil, r.fewInCommon()
 	}
 	for _, name := range o.Text {
 		if _, is := r.index[name]; !is {
@@ -106,111 +113,105 @@ func (o JSONLines) read(path string, b []byte) (*Table, error) {
 			return nil, t.noColumn(name)
 		}
 	}
-	for _, c := range r.columns {
-		column, err := c.column(t, r.row, slices.Contains(o.Text, c.name))
-		if err != nil {
-			return nil, err
+	for i := range r.columns {
+		c := &r.columns[i]
+		column := c.Column(c.name, r.row)
+		if c.kind == "a string" && !c.text {
+			CSV{}.times(&column)
 		}
 		t.Columns = append(t.Columns, column)
+	}
+	if err := t.check(); err != nil {
+		return nil, err
 	}
 	return t, nil
 }
 
-// failed is an error of the decoder, with its line.
-func (r *jsonReader) failed(path string, err error) error {
-	if wrong := new(json.SyntaxError); errors.As(err, &wrong) {
-		line := 1 + bytes.Count(r.text[:min(max(int(wrong.Offset)-1, 0), len(r.text))], []byte("\n"))
-		return fmt.Errorf("data: %s:%d: %w: want JSON, an object for each row", path, line, err)
-	}
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return fmt.Errorf("data: %s:%d: the file ends within a value: want JSON, an object for each row", path, 1+bytes.Count(r.text, []byte("\n")))
-	}
-	return fmt.Errorf("data: %s:%d: %w", path, r.at(), err)
+func (r *jsonReader) fewInCommon() error {
+	return fmt.Errorf("data: %s:%d: the rows so far have %d different keys, and few in common: want the same keys in all", r.path, r.at(), len(r.columns))
 }
 
-// object reads the keys of an object, which has begun.
-func (r *jsonReader) object(path, prefix string, depth int) error {
+// failed is an error of the decoder, with its line.
+func (r *jsonReader) failed(err error) error {
+	if wrong := new(json.SyntaxError); errors.As(err, &wrong) {
+		line := 1 + bytes.Count(r.text[:min(max(int(wrong.Offset)-1, 0), len(r.text))], []byte("\n"))
+		return fmt.Errorf("data: %s:%d: %w: want JSON, an object for each row", r.path, line, err)
+	}
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("data: %s:%d: the file ends within a value: want JSON, an object for each row", r.path, 1+bytes.Count(r.text, []byte("\n")))
+	}
+	return fmt.Errorf("data: %s:%d: %w", r.path, r.at(), err)
+}
+
+// object reads the keys of an object, after its brace.
+func (r *jsonReader) object(prefix string, depth int) error {
 	if depth > 20 {
-		return fmt.Errorf("data: %s:%d: %.40s: objects in objects, more than 20 deep: want a table's rows", path, r.at(), prefix)
+		return fmt.Errorf("data: %s:%d: %.40s: objects in objects, more than 20 deep: want a table's rows", r.path, r.at(), prefix)
 	}
 	for {
 		token, err := r.Token()
 		if err != nil {
-			return r.failed(path, err)
+			return r.failed(err)
 		}
 		if token == json.Delim('}') {
 			return nil
 		}
 		name := prefix + token.(string)
 		if token, err = r.Token(); err != nil {
-			return r.failed(path, err)
+			return r.failed(err)
 		}
 		switch token {
 		case json.Delim('{'):
-			if err := r.object(path, name+".", depth+1); err != nil {
-				return err
-			}
-			continue
+			err = r.object(name+".", depth+1)
 		case json.Delim('['):
-			return fmt.Errorf("data: %s:%d: %s is an array: want a number, a string, a bool or null; read such files with encoding/json and make a table of a slice of structs with data.TableOf", path, r.at(), name)
-		case nil:
+			err = fmt.Errorf("data: %s:%d: %s is an array: want a number, a string, a bool or null; read such files with encoding/json and make a table of a slice of structs with data.TableOf", r.path, r.at(), name)
 		default:
-			r.present++
+			err = r.value(name, token)
 		}
-		k, is := r.index[name]
-		if !is {
-			k = len(r.columns)
-			r.index[name], r.columns = k, append(r.columns, jsonColumn{name: name})
+		if err != nil {
+			return err
 		}
-		c := &r.columns[k]
-		if len(c.values) > r.row {
-			return fmt.Errorf("data: %s:%d: %q occurs twice in the object: want names that differ", path, r.at(), name)
-		}
-		if grown := r.row + 1 - len(c.values); grown > 1<<20 && grown/64 > r.present {
-			return fmt.Errorf("data: %s:%d: %q occurs first here: want the same keys in all rows", path, r.at(), name)
-		}
-		c.values = append(slices.Grow(c.values, r.row+1-len(c.values))[:r.row], token)
 	}
 }
 
-// column is the values as numbers, times or text.
-func (c jsonColumn) column(t *Table, rows int, text bool) (Column, error) {
-	to := Column{Name: c.name}
-	first, kind := 0, ""
-	for i, v := range c.values {
-		now := ""
-		switch v.(type) {
-		case json.Number:
-			now = "a number"
-		case string:
-			now = "a string"
-		case bool:
-			now = "a bool"
-		case nil:
-			continue
-		}
-		if kind == "" {
-			first, kind = i, now
-		} else if now != kind && !text {
-			return to, fmt.Errorf("data: %s: %s is %s, and %s at line %d: want one kind of values, or the column in JSONLines.Text", t.at(i), c.name, now, kind, t.lines[first])
-		}
+// value puts the value of a key into its column.
+func (r *jsonReader) value(name string, token any) error {
+	k, is := r.index[name]
+	if !is {
+		k = len(r.columns)
+		r.index[name], r.columns = k, append(r.columns, jsonColumn{name: name, text: slices.Contains(r.Text, name)})
 	}
-	to.Text = make([]string, rows)
-	for i, v := range c.values {
-		if v != nil {
-			to.Text[i] = strings.TrimSpace(fmt.Sprint(v))
-		}
+	c := &r.columns[k]
+	if c.last == r.row+1 {
+		return fmt.Errorf("data: %s:%d: %q occurs twice in the object: want names that differ", r.path, r.at(), name)
 	}
-	switch {
-	case text:
-	case kind == "a number" && !(CSV{}).numbers(&to):
-		for i, v := range to.Text { // long integers are text
-			if _, is := (CSV{}).number(v); v != "" && !is && !integer.MatchString(v) {
-				return to, fmt.Errorf("data: %s: %s is %.40s: want a number that a float64 can be", t.at(i), c.name, v)
-			}
-		}
-	case kind == "a string":
-		CSV{}.times(&to)
+	grown := r.row - c.last
+	c.last = r.row + 1
+	if token == nil {
+		return nil
 	}
-	return to, nil
+	r.present, r.absent = r.present+1, r.absent+grown
+	if r.absent > 1<<20 && r.absent/64 > r.present {
+		return r.fewInCommon()
+	}
+	kind := map[bool]string{true: "a number", false: "a string"}[reflect.TypeOf(token) == reflect.TypeFor[json.Number]()]
+	if _, is := token.(bool); is {
+		kind = "a bool"
+	}
+	if c.kind == "" {
+		c.kind, c.first = kind, r.at()
+	} else if c.kind != kind && !c.text {
+		return fmt.Errorf("data: %s:%d: %s is %s, and %s at line %d: want one kind of values, or the column in JSONLines.Text", r.path, r.at(), name, kind, c.kind, c.first)
+	}
+	c.Skip(r.row)
+	if kind != "a number" || c.text {
+		c.AddText(strings.TrimSpace(fmt.Sprint(token)))
+		return nil
+	}
+	x, is := CSV{}.number(token.(json.Number).String())
+	if !is && !integer.MatchString(token.(json.Number).String()) {
+		return fmt.Errorf("data: %s:%d: %s is %.40s: want a number that a float64 can be", r.path, r.at(), name, token)
+	}
+	c.add(x, is, token.(json.Number).String)
+	return nil
 }

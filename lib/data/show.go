@@ -123,7 +123,7 @@ func (t *Table) title() string { return fmt.Sprintf("%d rows, %d columns", t.Len
 
 // remarks are what one should know before one trains.
 func (t *Table) remarks() []string {
-	l := slices.Clone(t.notes)
+	l := slices.Clone(t.Notes)
 	for _, c := range t.Columns {
 		if c.doubt != "" {
 			l = append(l, c.doubt)

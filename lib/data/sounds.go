@@ -84,7 +84,7 @@ func (o Sounds) read(f folder, s *SoundSet) (Examples, error) {
 	err := f.all(func(i int) error {
 		sound, err := WAV(f.files[i])
 		if err == nil {
-			all[i], err = sound.like(s.Rate, s.Channels, o.Rate > 0)
+			all[i], err = o.like(sound, s.Rate, s.Channels)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.files[i], err)
@@ -111,8 +111,8 @@ func (o Sounds) read(f folder, s *SoundSet) (Examples, error) {
 }
 
 // like is the sound with so many channels, and at a rate.
-func (s *Sound) like(rate, channels int, resample bool) (*Sound, error) {
-	if channels == 1 && s.Channels > 1 {
+func (o Sounds) like(s *Sound, rate, channels int) (*Sound, error) {
+	if o.Mono && s.Channels > 1 {
 		mono := make([]float32, s.Len())
 		for i := range mono {
 			for _, v := range s.Samples[i*s.Channels : (i+1)*s.Channels] {
@@ -121,12 +121,13 @@ func (s *Sound) like(rate, channels int, resample bool) (*Sound, error) {
 		}
 		s = &Sound{s.Rate, 1, mono}
 	}
-	switch {
-	case s.Channels != channels:
+	if s.Channels != channels {
 		return nil, fmt.Errorf("%d channels, want %d, as the first file has: set Mono", s.Channels, channels)
-	case s.Rate == rate:
+	}
+	if s.Rate == rate {
 		return s, nil
-	case !resample:
+	}
+	if o.Rate == 0 {
 		return nil, fmt.Errorf("%d Hz, want %d, as the first file has: set Rate to resample all", s.Rate, rate)
 	}
 	length := max(1, int(float64(s.Len())*float64(rate)/float64(s.Rate)+0.5))

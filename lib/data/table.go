@@ -10,10 +10,10 @@ import (
 // Table is columns of one length, with names that differ.
 type Table struct {
 	Columns []Column
-	Name    string // of the file, for errors
+	Name    string   // of the file, for errors
+	Notes   []string // what has been left out of the file
 
-	lines []int    // by row; nil: rows have numbers from 1
-	notes []string // what Read has left out
+	lines []int // by row; nil: rows have numbers from 1
 }
 
 // Column is a column of numbers, of times or of text.
@@ -187,6 +187,25 @@ func (t *Table) With(columns ...Column) (*Table, error) {
 	return &other, other.check()
 }
 
+// Categorical is the table with columns of numbers as text, which the encoder takes for
+// categories and, as the target, for classes.
+func (t *Table) Categorical(names ...string) (*Table, error) {
+	other := *t
+	other.Columns = slices.Clone(t.Columns)
+	for _, name := range names {
+		c := other.Column(name)
+		if c == nil {
+			return nil, t.noColumn(name)
+		}
+		text := make([]string, c.len())
+		for i := range text {
+			text[i] = c.value(i)
+		}
+		*c = Column{Name: name, Text: text}
+	}
+	return &other, nil
+}
+
 // Parse makes numbers of a column of text, with a function of one's own. Missing values stay
 // missing.
 func (t *Table) Parse(name string, number func(text string) (float64, error)) (*Table, error) {
@@ -250,7 +269,7 @@ func sequence(from, to int) (l []int) {
 }
 
 func (t *Table) rows(index []int) *Table {
-	other := &Table{Name: t.Name, notes: t.notes}
+	other := &Table{Name: t.Name, Notes: t.Notes}
 	for i := range t.Columns {
 		other.Columns = append(other.Columns, t.Columns[i].pick(index))
 	}

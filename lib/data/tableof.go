@@ -35,12 +35,11 @@ func TableOf(rows any) (*Table, error) {
 		if !tagged || name == "" {
 			name = f.Name
 		}
-		c, err := columnOf(v, f)
+		b, err := columnOf(v, f)
 		if err != nil {
 			return nil, fmt.Errorf("data: TableOf a %T: field %s %w; leave it out with the tag `data:\"-\"`", rows, f.Name, err)
 		}
-		c.Name = name
-		t.Columns = append(t.Columns, c)
+		t.Columns = append(t.Columns, b.Column(name, v.Len()))
 	}
 	if len(t.Columns) == 0 {
 		return nil, fmt.Errorf("data: TableOf a %T: no exported fields: want some with capital letters", rows)
@@ -56,37 +55,31 @@ func pointedTo(t reflect.Type) reflect.Type {
 }
 
 // columnOf is the column of a field.
-func columnOf(rows reflect.Value, f reflect.StructField) (c Column, err error) {
+func columnOf(rows reflect.Value, f reflect.StructField) (Builder, error) {
+	var b Builder
 	typ := pointedTo(f.Type)
+	isTime, kind := typ == reflect.TypeFor[time.Time](), typ.Kind()
+	if !isTime && kind != reflect.String && kind != reflect.Bool && (kind < reflect.Int || kind > reflect.Float64) {
+		return b, fmt.Errorf("is a %s: want numbers, strings, bools or times", f.Type)
+	}
 	for i := range rows.Len() {
 		v, there := fieldOf(rows.Index(i), f.Index)
-		switch kind := typ.Kind(); {
-		case typ == reflect.TypeFor[time.Time]():
-			x := time.Time{}
-			if there {
-				x = v.Interface().(time.Time)
-			}
-			c.Times = append(c.Times, x)
-		case kind == reflect.String || kind == reflect.Bool:
-			x := ""
-			if there {
-				x = fmt.Sprint(v.Interface())
-			}
-			c.Text = append(c.Text, x)
-		case v.IsValid() && (v.CanInt() || v.CanUint() || v.CanFloat()), !there && kind >= reflect.Int && kind <= reflect.Float64:
-			x := missing
-			if there {
-				x = v.Convert(reflect.TypeFor[float64]()).Float()
-			}
-			if there && v.CanInt() && int64(x) != v.Int() || there && v.CanUint() && uint64(x) != v.Uint() {
-				return c, fmt.Errorf("of row %d is %v: want an integer that a float64 has exactly, or a string", i, v.Interface())
-			}
-			c.Numbers = append(c.Numbers, x)
+		b.Skip(i)
+		switch {
+		case !there:
+		case isTime:
+			b.AddTime(v.Interface().(time.Time))
+		case v.CanInt():
+			b.AddInteger(v.Int())
+		case v.CanUint():
+			b.AddUnsigned(v.Uint())
+		case v.CanFloat():
+			b.AddNumber(v.Float())
 		default:
-			return c, fmt.Errorf("is a %s: want numbers, strings, bools or times", f.Type)
+			b.AddText(fmt.Sprint(v.Interface()))
 		}
 	}
-	return c, nil
+	return b, nil
 }
 
 // fieldOf follows pointers to a field, if none of them is nil.

@@ -50,7 +50,7 @@ type Net struct {
 	Steps     int  // training steps done
 	Narrow    bool // the session computes in 16 bits, so its answers are rounded
 	// Value is the value of a variable, a flat slice of its type.
-	Value func(v Variable) (any, error)
+	Value    func(v Variable) (any, error)
 	Examples []any // of the function Examples
 	// Predict is what the session computes for them.
 	Predict func() ([]float32, error)
@@ -143,6 +143,8 @@ func (n Net) weights(p *portable.Program) (flats []any, err error) {
 	return flats, nil
 }
 
+// Names of the files end in .txt where Go, or gaiden install, would take them for Gaiden's own.
+//
 //go:embed _module
 var template embed.FS
 
@@ -156,12 +158,12 @@ func (n Net) module(dir string, p *portable.Program, weights []any) error {
 		}
 		rel := strings.TrimPrefix(path, "_module/")
 		text := []byte(n.fill(rel, names))
-		if strings.HasSuffix(rel, ".go") {
+		if rel = strings.TrimSuffix(rel, ".txt"); strings.HasSuffix(rel, ".go") {
 			if text, err = format.Source(text); err != nil {
 				return err
 			}
 		}
-		out[strings.TrimSuffix(rel, ".txt")] = text
+		out[rel] = text
 		return nil
 	})
 	if err != nil {
@@ -218,7 +220,7 @@ func place(dir string, write func(staged string) error) error {
 	}
 	staged, err := os.MkdirTemp(parent, ".export-")
 	if err != nil {
-		return err
+		return fmt.Errorf("nothing can be written to %s: %w", parent, errors.Unwrap(err))
 	}
 	defer os.RemoveAll(staged)
 	if err := write(staged); err != nil {

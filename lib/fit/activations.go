@@ -16,7 +16,7 @@ import (
 
 // Activations are what layers return for a set or examples, by patterns of names: conv1,
 // block/*/attention, */weights for attention's.
-func (n *Net) Activations(x any, patterns ...string) (all []Tensor, err error) {
+func (n *Net) Activations(x any, patterns ...string) (all Tensors, err error) {
 	err = n.withExamples("Activations", x, func(ctx context.Context, s *Set) error {
 		all, err = n.activations(ctx, s, patterns)
 		return err

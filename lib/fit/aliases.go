@@ -27,6 +27,8 @@ type (
 	Score      = result.Score
 	Progress   = result.Progress
 	Prediction = result.Prediction
+	Tensor     = result.Tensor
+	Tensors    = result.Tensors
 )
 
 type Kernels = plan.Kernels

@@ -95,9 +95,9 @@ func TestFrozenBatchNorm(t *testing.T) {
 	for _, kernels := range []Kernels{AutoKernels, XLAKernels} {
 		n := attach(t, s, "net", net, Config{Optimizer: optim.SGD{LearningRate: 0.125}, Kernels: kernels, FirstLook: true})
 		if err := n.SetWeights([]Tensor{
-			{"bn/scale", []int{2}, []float32{1, 1}}, {"bn/offset", []int{2}, []float32{0, 0}},
-			{"bn/mean", []int{2}, []float32{1, -1}}, {"bn/variance", []int{2}, []float32{4, 1}},
-			{"out/weights", []int{2, 1}, []float32{0, 0}}, {"out/biases", []int{1}, []float32{0}}}); err != nil {
+			{Name: "bn/scale", Dims: []int{2}, Data: []float32{1, 1}}, {Name: "bn/offset", Dims: []int{2}, Data: []float32{0, 0}},
+			{Name: "bn/mean", Dims: []int{2}, Data: []float32{1, -1}}, {Name: "bn/variance", Dims: []int{2}, Data: []float32{4, 1}},
+			{Name: "out/weights", Dims: []int{2, 1}, Data: []float32{0, 0}}, {Name: "out/biases", Dims: []int{1}, Data: []float32{0}}}); err != nil {
 			t.Fatal(err)
 		}
 		// both examples normalize to (2, 1): the mean of the gradients of 0-1 is -2·(2, 1)

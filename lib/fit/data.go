@@ -18,7 +18,7 @@ type Set struct {
 	Name   string
 	N      int     // examples
 	Fresh  bool    // uploaded just now, not found
-	Labels []int32 // what was uploaded; nil for a set that was found
+	Labels []int32 // targets that are labels; nil for others
 
 	arrays  []setArray // x or one for each input, by name, then y and v where they are
 	size    int        // numbers an example, of all inputs
@@ -156,6 +156,7 @@ func (s *Set) readLabels() error {
 			return fmt.Errorf("fit: weights of %s: %w", s.Name, err)
 		}
 	}
+	s.Labels = labels
 	s.sees(labels, v)
 	return nil
 }

@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,38 +10,97 @@ import (
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/gobackend"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/models"
+	"gaiden/lib/portable"
+	"gaiden/lib/session"
 )
 
-// TestExportModules builds exported modules and runs their tests, offline, outside of Gaiden:
-// their pure-Go results are those of the session.
-func TestExportModules(t *testing.T) {
+// TestExportModule builds an exported module and runs its test, offline, outside of Gaiden.
+func TestExportModule(t *testing.T) {
+	n := attachExported(t, open(t), "words", exportedNets["joint"], Config{FirstLook: true})
+	dir := filepath.Join(t.TempDir(), "words")
+	if err := n.Export(dir); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "test", "-vet=all", "./...")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOMLX_BACKEND=")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "ok") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// exportedNets are nets whose variables, inputs or layers are special for training; package export
+// tests more.
+var exportedNets = map[string]models.Net{
+	"dense": {Input: []int{6}, LoRA: models.LoRA{Rank: 2, Names: []string{"a"}}, Layers: []models.Layer{models.Dense{Name: "a", Units: 4}, models.SpectralNorm{Name: "s", Layer: models.Dense{Units: 3}}}},
+	"int8":  {Input: []int{6}, Int8: []string{"a"}, Layers: []models.Layer{models.Dense{Name: "a", Units: 7}, models.Dense{Name: "b", Units: 2}}},
+	"conv": {Input: []int{9, 8, 2}, Layers: []models.Layer{models.Normalize{Mean: []float64{0.1, 0.2}, Deviation: []float64{0.5, 2}}, models.RandomFlip{}, models.RandomCrop{Pad: 1}, models.Cutout{Size: 2}, models.MixUp{},
+		models.Conv2D{Channels: 4, Kernel: 3, Act: models.ReLU}, models.BatchNorm{Act: models.ELU}, models.MaxPool2D{Window: 2}, models.Flatten{}, models.Dropout{Rate: 0.5}, models.Dense{Units: 3}}},
+	"joint": {Inputs: []models.Input{{Name: "ids", Dims: []int{3}, Integers: true, Vocab: 5}, {Name: "z", Dims: []int{2}}}, Function: func(scope *model.Scope, in models.Inputs) *Node {
+		a := models.Call(scope, models.Embedding{Name: "words", Vocab: 5, Units: 4}, in["ids"])
+		return Concatenate([]*Node{models.Call(scope, models.Dense{Name: "d", Units: 4}, ReduceSum(a, 1)), in["z"]}, 1)
+	}},
+}
+
+func attachExported(t *testing.T, s *session.Session, name string, net models.Net, c Config) *Net {
+	t.Helper()
+	net.Name = name
+	n, err := Attach(s, name, net, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestExportNets holds exported nets on the pure-Go backend to the session, and that each has an
+// ONNX form.
+func TestExportNets(t *testing.T) {
 	s := open(t)
-	for name, net := range map[string]models.Net{
-		"conv": {Input: []int{9, 8, 2}, Layers: []models.Layer{
-			models.Conv2D{Channels: 4, Kernel: 3, Act: models.ReLU}, models.BatchNorm{Act: models.GELU}, models.MaxPool2D{Window: 2},
-			models.Flatten{}, models.Dropout{Rate: 0.5}, models.Dense{Units: 3}}},
-		"words": {Input: []int{6}, Layers: []models.Layer{models.Embedding{Vocab: 11, Units: 8}, models.Positions{Length: 6},
-			models.TransformerBlock{Heads: 2, Causal: true}, models.LSTM{Units: 4}, models.LastStep{}, models.Dense{Units: 2}}},
-	} {
+	backend, err := gobackend.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, net := range exportedNets {
 		t.Run(name, func(t *testing.T) {
-			net.Name = name
-			n, err := Attach(s, name, net, Config{FirstLook: true})
+			n := attachExported(t, s, name, net, Config{FirstLook: true})
+			dir := filepath.Join(t.TempDir(), name)
+			if err := errors.Join(n.Export(dir), n.Export(dir+".onnx")); err != nil {
+				t.Fatal(err)
+			}
+			m, err := portable.Open(os.DirFS(dir), backend)
 			if err != nil {
 				t.Fatal(err)
 			}
-			dir := filepath.Join(t.TempDir(), name)
-			if err := n.Export(dir); err != nil {
+			var want []portable.Array
+			for _, a := range append(append([]portable.Array{}, m.Program.Inputs...), m.Program.Output) {
+				a.Dims = append([]int{3}, a.Dims...)
+				want = append(want, a)
+			}
+			b, err := os.ReadFile(filepath.Join(dir, "testdata", "answers.safetensors"))
+			if err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command("go", "test", "-vet=all", "./...")
-			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOMLX_BACKEND=")
-			if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "ok") {
-				t.Fatalf("%v\n%s", err, out)
+			flats, err := portable.ReadArrays(b, want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			y := flats[len(flats)-1].([]float32)
+			got, err := m.Predict(flats[:len(flats)-1]...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range y {
+				if len(got) != len(y) || !(math.Abs(float64(got[i]-y[i])) < 1e-4) {
+					t.Fatalf("got %v, want %v", got, y)
+				}
+			}
+			if m.Program.Batch != 0 {
+				t.Errorf("got a program for %d examples, want any number", m.Program.Batch)
 			}
 		})
 	}
@@ -87,7 +148,7 @@ func TestExportRefuses(t *testing.T) {
 		"a file":               {a, put(filepath.Join(dir, "file"), "x"), "want a directory"},
 		"another net":          {b, filepath.Join(dir, "a"), "the export of another net, a."},
 		"another version":      {a, filepath.Dir(old), "wants another version than github.com/gomlx/compute v"},
-		"no directory there":   {a, filepath.Join(dir, "none", "a"), "none"},
+		"no directory there":   {a, filepath.Join(dir, "none", "a"), "nothing can be written to " + filepath.Join(dir, "none") + ": no such file"},
 		"an operation of XLA":  {fft, filepath.Join(dir, "fft"), "FFT has no portable form"},
 		"ONNX to a directory":  {a, filepath.Join(dir, "none", "a.onnx"), "none"},
 		"an operation in ONNX": {fft, filepath.Join(dir, "fft.onnx"), "FFT has no portable form"},

@@ -281,6 +281,11 @@ func (n *Net) changeGradients(what string, g []*session.Array, by float64, other
 					square = Add(square, ReduceAllSum(Square(x)))
 				}
 				return []*Node{Add(Sqrt(square), Sub(by, by))}
+			case "norms":
+				for i, x := range l {
+					l[i] = Reshape(Add(Sqrt(ReduceAllSum(Square(x))), Sub(by, by)), 1)
+				}
+				return []*Node{Concatenate(l, 0)}
 			case "add":
 				for i, x := range t.gradientParameters("other/") {
 					l[i] = Add(l[i], Add(x, Sub(by, by)))

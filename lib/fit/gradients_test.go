@@ -105,6 +105,16 @@ func TestGradientsLook(t *testing.T) {
 	if err != nil || math.Abs(norm-math.Sqrt(square)) > 1e-4*norm {
 		t.Errorf("Norm is %v, %v, want %v", norm, err, math.Sqrt(square))
 	}
+	norms, err := g.Norms()
+	for name, n := range norms {
+		square -= n * n
+		if x, err := g.Values(name); err != nil || len(x) == 1 && math.Abs(math.Abs(float64(x[0]))-n) > 1e-6 {
+			t.Errorf("%s: got a norm of %g of %v, %v", name, n, x, err)
+		}
+	}
+	if err != nil || len(norms) != len(g.Names()) || math.Abs(square) > 1e-4*norm*norm {
+		t.Errorf("Norms: got %v, %v, want those of all weights, together %g", norms, err, norm)
+	}
 	if norm, err = g.Clip(0.01).Norm(); err != nil || math.Abs(norm-0.01) > 1e-5 {
 		t.Errorf("Norm after Clip is %v, %v", norm, err)
 	}

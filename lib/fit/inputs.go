@@ -153,9 +153,16 @@ func (n *Net) ids(name string, i models.Input, v reflect.Value) ([]int32, error)
 	return l, nil
 }
 
-// infer takes the dimensions of an example from nested examples, where the net has none.
+// infer takes the dimensions of an example from nested examples, where the net has none; from
+// a set, how many numbers it has.
 func (n *Net) infer(x any) {
 	if n.ready || n.model.Input != nil || n.model.Inputs != nil {
+		return
+	}
+	if s, is := x.(*Set); is {
+		if s != nil && s.shapeOf("x").Rank() == 2 && s.shapeOf("x").DType != dtypes.Int32 {
+			n.model.Input = []int{s.size}
+		}
 		return
 	}
 	if _, dims, err := flatten("", "", x); err == nil && len(dims) > 1 {

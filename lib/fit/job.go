@@ -43,7 +43,7 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	case t.OnEpoch != nil || t.OnStep != nil:
 		return nil, fmt.Errorf("fit: %s: OnEpoch or OnStep in a job: another process cannot run a function of this one: want Fit, or them left out", n.name)
 	case t.Log != "":
-		return nil, fmt.Errorf("fit: %s: Log in a job, which goes on without this process: want runs.Save with the history that Job.Follow returns", n.name)
+		return nil, fmt.Errorf("fit: %s: Log in a job, which continues without this process: want runs.Save with the history that Job.Follow returns", n.name)
 	case r.lastEpoch != r.steps:
 		return nil, fmt.Errorf("fit: %s: a job of %d Steps, of which an epoch has %d: want a multiple of that, or no more than one epoch", n.name, t.Steps, r.steps)
 	case t.Validation == nil && (t.Threshold != 0 || t.Patience != 0 || t.judged()):

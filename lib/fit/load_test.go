@@ -120,3 +120,29 @@ func TestKeptSet(t *testing.T) {
 		t.Errorf("a stream: got %v", err)
 	}
 }
+
+// TestPredictExamples holds that a net without an Input, declared again as a later cell does,
+// takes it from the examples that it is given, whole or X alone, or from a set; and that the
+// error says what to set where there are none.
+func TestPredictExamples(t *testing.T) {
+	s := open(t)
+	later := func() *Net {
+		return New("net", models.Net{Name: "net", Layers: []models.Layer{models.Dense{Name: "d", Units: 2}}}, Config{Session: s, FirstLook: true})
+	}
+	d := Data{X: data.Array{Dims: []int{2, 3}, Flat: make([]float32, 6)}, Y: []int32{0, 1}, N: 2}
+	set := load(t, later(), "d", d)
+	for _, x := range []any{d, d.X} {
+		if p, err := later().Predict(x); err != nil || len(p.Classes) != 2 {
+			t.Errorf("%T: got %v, %v, want two classes", x, p, err)
+		}
+	}
+	if _, err := later().Evaluate(set); err != nil {
+		t.Error(err)
+	}
+	if _, err := later().Fit(set, Train{Epochs: 1, Quiet: true}); err != nil {
+		t.Error(err)
+	}
+	if _, err := later().Data("d"); err == nil || !strings.Contains(err.Error(), "Input of models.Net is not set") {
+		t.Errorf("got %v, want what to set", err)
+	}
+}

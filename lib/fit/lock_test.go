@@ -117,7 +117,7 @@ func TestMadeOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := n.SetWeights([]Tensor{{w[0].Name, w[0].Dims, make([]float32, len(w[0].Data))}}); err != nil { // is trained
+			if err := n.SetWeights([]Tensor{{Name: w[0].Name, Dims: w[0].Dims, Data: make([]float32, len(w[0].Data))}}); err != nil { // is trained
 				t.Error(err)
 			}
 		})

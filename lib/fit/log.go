@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"gaiden/lib/runs"
@@ -27,7 +28,7 @@ func (r *run) startLog() (*runLog, error) {
 	} else if err := a.Values(steps); err != nil {
 		return nil, err
 	}
-	about := runs.Run{Net: n.name, Began: r.began, From: int(steps[0]), Notebook: n.session.Space(), Machine: sysinfo.Read(r.ctx).String(), Settings: map[string]string{}}
+	about := runs.Run{Net: n.name, Began: r.began, From: int(steps[0]), Notebook: n.session.Space(), Machine: strings.ReplaceAll(sysinfo.Read(r.ctx).String(), "\n", "; "), Settings: map[string]string{}}
 	about.Settings["Data"] = r.data.String()
 	addSettings(about.Settings, n.config)
 	addSettings(about.Settings, r.Train)
@@ -69,31 +70,49 @@ func (l *runLog) end(r *run, err error) {
 	}
 }
 
-// addSettings adds the fields that are set, as Go has them.
+// addSettings adds the fields that are set.
 func addSettings(to map[string]string, settings any) {
 	v := reflect.ValueOf(settings)
 	for i := range v.NumField() {
-		field, value := v.Type().Field(i), v.Field(i)
-		if value.IsZero() || field.Name == "Log" || field.Name == "Tokenizer" || field.Name == "Session" {
+		name, value := v.Type().Field(i).Name, v.Field(i)
+		if value.IsZero() || slices.Contains([]string{"Log", "Progress", "Quiet", "Tokenizer", "Session", "Origin"}, name) {
 			continue
 		}
-		text := ""
-		switch x := value.Interface().(type) {
-		case *Set:
-			text = x.Name
-		default:
-			if value.Kind() == reflect.Func {
-				text = "set"
-			} else if value.CanInt() || value.CanFloat() || value.Kind() == reflect.Bool || value.Kind() == reflect.String {
-				text = fmt.Sprint(x)
-			} else {
-				text = fmt.Sprintf("%#v", x)
+		const longest = 200
+		text := []rune(literal(value))
+		if len(text) > longest {
+			text = append(text[:longest-1], '…')
+		}
+		to[name] = string(text)
+	}
+}
+
+// literal is a value as Go has it, without the fields that are not set.
+func literal(v reflect.Value) string {
+	switch v.Kind() {
+	case reflect.Interface:
+		return literal(v.Elem())
+	case reflect.Func:
+		return "func"
+	case reflect.Pointer:
+		if s, is := v.Interface().(*Set); is {
+			return s.Name
+		}
+		return "&" + literal(v.Elem())
+	case reflect.Slice:
+		var l []string
+		for i := range v.Len() {
+			l = append(l, literal(v.Index(i)))
+		}
+		return strings.Join(l, ", ")
+	case reflect.Struct:
+		var l []string
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() {
+				l = append(l, f.Name+": "+literal(v.Field(i)))
 			}
 		}
-		const longest = 200
-		if s := []rune(text); len(s) > longest {
-			text = string(s[:longest-1]) + "…"
-		}
-		to[field.Name] = strings.ReplaceAll(text, "\n", " ")
+		return v.Type().String() + "{" + strings.Join(l, ", ") + "}"
 	}
+	return strings.ReplaceAll(fmt.Sprint(v), "\n", " ")
 }

@@ -100,14 +100,12 @@ type Config struct {
 	// to be faster, it is used alone, and History.Note says so, unless AllDevices is set.
 	Devices    int
 	AllDevices bool
-	// OneDNN computes convolutions on a CPU with oneDNN, in programs that are not kept on
-	// disk. Its gradient of 1×1 convolutions to one channel is wrong; Conv2D avoids it.
-	OneDNN    bool
-	FirstLook bool               // compile faster, to slower programs, for a few steps
-	Flags     map[string]any     // XLA options for every program of the net
-	Session   *session.Session   // default: the notebook's, opened at the first use
-	Origin    string             // shown in the session's lists of programs
-	Tokenizer sampling.Tokenizer // for Generate: text to tokens and back
+	OneDNN     bool               // convolutions on a CPU by oneDNN, in programs not kept on disk; its gradient of 1×1 ones to one channel is wrong, which Conv2D avoids
+	FirstLook  bool               // compile faster, to slower programs, for a few steps
+	Flags      map[string]any     // XLA options for every program of the net
+	Session    *session.Session   // default: the notebook's, opened at the first use
+	Origin     string             // shown in the session's lists of programs
+	Tokenizer  sampling.Tokenizer // for Generate: text to tokens and back
 }
 
 // New returns a net with a name in the session, which its first use opens.
@@ -222,6 +220,9 @@ func (n *Net) openUntil(ctx context.Context) error {
 		return fmt.Errorf("fit: %s: %s is made of parts, %s, and has no Config.Step: want one, which says what goes into each", n.name, n.model.Name, strings.Join(n.model.Names(), ", "))
 	}
 	if err := n.attach(ctx); err != nil {
+		if n.model.Input == nil && n.model.Inputs == nil {
+			err = fmt.Errorf("fit: %s: Input of models.Net is not set, and there are no examples to take it from: want it, such as []int{12} for 12 numbers: %w", n.name, err)
+		}
 		return err
 	}
 	n.ready = true

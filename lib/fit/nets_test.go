@@ -142,8 +142,8 @@ func TestBatchNorm(t *testing.T) {
 	net := models.Net{Name: "net", Input: []int{2}, Layers: []models.Layer{models.BatchNorm{Name: "bn"}}}
 	n := attach(t, s, "net", net, Config{})
 	if err := n.SetWeights([]Tensor{
-		{"bn/scale", []int{2}, []float32{2, 3}}, {"bn/offset", []int{2}, []float32{10, 20}},
-		{"bn/mean", []int{2}, []float32{1, -1}}, {"bn/variance", []int{2}, []float32{4, 9}},
+		{Name: "bn/scale", Dims: []int{2}, Data: []float32{2, 3}}, {Name: "bn/offset", Dims: []int{2}, Data: []float32{10, 20}},
+		{Name: "bn/mean", Dims: []int{2}, Data: []float32{1, -1}}, {Name: "bn/variance", Dims: []int{2}, Data: []float32{4, 9}},
 	}); err != nil {
 		t.Fatal(err)
 	}

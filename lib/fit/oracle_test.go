@@ -129,7 +129,7 @@ func decidedWeights(n *Net, decided bool) []Tensor {
 		if !s.trainable {
 			continue
 		}
-		v := Tensor{s.name, s.shape.Dimensions, formula(s.name, s.shape.Size())}
+		v := Tensor{Name: s.name, Dims: s.shape.Dimensions, Data: formula(s.name, s.shape.Size())}
 		scale, add := float32(1), float32(0)
 		if strings.HasSuffix(s.name, "/scale") {
 			add = 1

@@ -15,7 +15,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Predict runs the net on a set, or on examples in the form of Data.X.
+// Predict runs the net on a set, on examples, or on what Data.X may be.
 func (n *Net) Predict(x any) (p *Prediction, err error) {
 	err = n.withExamples("Predict", x, func(ctx context.Context, s *Set) error {
 		p, err = n.predict(ctx, s)
@@ -29,6 +29,10 @@ func (n *Net) withExamples(name string, x any, do func(context.Context, *Set) er
 	ctx := n.context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if d, is := x.(Data); is {
+		x = d.X
+	}
+	n.infer(x)
 	if err := n.open(); err != nil {
 		return err
 	}

@@ -230,7 +230,7 @@ func (r rule) is(shape, dims []int) bool {
 func (r rule) out(t Tensor) Tensor {
 	own := t.Dims
 	if p := r.image; p != nil {
-		t = permute(Tensor{t.Name, []int{p[0], p[1], p[2], len(t.Data) / (p[0] * p[1] * p[2])}, t.Data}, []int{2, 0, 1, 3})
+		t = permute(Tensor{Name: t.Name, Dims: []int{p[0], p[1], p[2], len(t.Data) / (p[0] * p[1] * p[2])}, Data: t.Data}, []int{2, 0, 1, 3})
 		t.Dims = own
 	}
 	t = permute(t, r.axes())
@@ -264,7 +264,7 @@ func (all rules) out(variables []Tensor) (l []Tensor, err error) {
 		written[t.Name] = true
 		l = append(l, t)
 		if name, is := strings.CutSuffix(t.Name, "bias_ih_l0"); is && all.joins(name+"bias_hh_l0") {
-			l = append(l, Tensor{name + "bias_hh_l0", t.Dims, make([]float32, len(t.Data))})
+			l = append(l, Tensor{Name: name + "bias_hh_l0", Dims: t.Dims, Data: make([]float32, len(t.Data))})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
@@ -319,7 +319,7 @@ func (r rule) in(t Tensor) Tensor {
 	}
 	if p := r.image; p != nil && len(t.Dims) > 0 && t.Dims[0] == p[0]*p[1]*p[2] {
 		dims := t.Dims
-		t = permute(Tensor{t.Name, []int{p[2], p[0], p[1], len(t.Data) / dims[0]}, t.Data}, []int{1, 2, 0, 3})
+		t = permute(Tensor{Name: t.Name, Dims: []int{p[2], p[0], p[1], len(t.Data) / dims[0]}, Data: t.Data}, []int{1, 2, 0, 3})
 		t.Dims = dims
 	}
 	t.Name = r.own

@@ -27,7 +27,7 @@ func inFile(t *testing.T, path string) (all []Tensor) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, Tensor{x.Name, x.Shape, data})
+		all = append(all, Tensor{Name: x.Name, Dims: x.Shape, Data: data})
 	}
 	return all
 }
@@ -73,7 +73,7 @@ func TestPyTorchBiases(t *testing.T) {
 	other := slices.Clone(saved)
 	other[theirs].Data = second
 	short := slices.Clone(saved)
-	short[theirs] = Tensor{"l.bias_hh_l0", []int{3}, second[:3]}
+	short[theirs] = Tensor{Name: "l.bias_hh_l0", Dims: []int{3}, Data: second[:3]}
 	for _, tt := range []struct {
 		name string
 		file []Tensor
@@ -86,7 +86,7 @@ func TestPyTorchBiases(t *testing.T) {
 		{"no first", slices.Delete(slices.Clone(saved), at("l.bias_ih_l0"), at("l.bias_ih_l0")+1), nil},
 	} {
 		toFile(t, path, tt.file)
-		if err := n.SetWeights([]Tensor{{"l/biases", []int{12}, make([]float32, 12)}}); err != nil {
+		if err := n.SetWeights([]Tensor{{Name: "l/biases", Dims: []int{12}, Data: make([]float32, 12)}}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := n.LoadWeights(path); (err == nil) != (tt.want != nil) {
@@ -126,7 +126,7 @@ func TestPyTorch(t *testing.T) {
 			if !mean && !variance {
 				continue
 			}
-			w := Tensor{v.name, v.shape.Dimensions, formula(v.name, v.shape.Size())}
+			w := Tensor{Name: v.name, Dims: v.shape.Dimensions, Data: formula(v.name, v.shape.Size())}
 			for k := range w.Data {
 				if variance {
 					w.Data[k]++
@@ -158,7 +158,7 @@ func TestPyTorch(t *testing.T) {
 		if largest == 0 {
 			t.Errorf("%s: every output is 0", net.Name)
 		}
-		toFile(t, filepath.Join(dir, net.Name+".run"), []Tensor{{"x", dims, x}, {"y", []int{examples, p.Width}, p.Output}})
+		toFile(t, filepath.Join(dir, net.Name+".run"), []Tensor{{Name: "x", Dims: dims, Data: x}, {Name: "y", Dims: []int{examples, p.Width}, Data: p.Output}})
 	}
 	out, err := exec.Command(python, "testdata/load_torch.py", dir).CombinedOutput()
 	t.Logf("%s", out)

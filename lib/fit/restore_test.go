@@ -128,7 +128,7 @@ func TestRestoreAllOrNothing(t *testing.T) {
 			[]string{"surplus: ", "weight [2 4]"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			first := []Tensor{{"out/weights", []int{4, 2}, []float32{1, 2, 3, 4, 5, 6, 7, 8}}, {"out/biases", []int{2}, []float32{9, 8}}}
+			first := []Tensor{{Name: "out/weights", Dims: []int{4, 2}, Data: []float32{1, 2, 3, 4, 5, 6, 7, 8}}, {Name: "out/biases", Dims: []int{2}, Data: []float32{9, 8}}}
 			if err := n.SetWeights(first); err != nil {
 				t.Fatal(err)
 			}

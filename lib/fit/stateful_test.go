@@ -35,7 +35,7 @@ func statefulData() Data {
 }
 
 // TestStateful holds that truncated backpropagation through time is PyTorch's,
-// with and without a reset before each epoch.
+// with and without a reset before each epoch, and with padding.
 func TestStateful(t *testing.T) {
 	s := open(t)
 	ctx := context.Background()
@@ -45,12 +45,21 @@ func TestStateful(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, w := range want {
-		n := attach(t, s, name, pieces(6, 4), Config{Optimizer: optim.SGD{LearningRate: 0.5}, FirstLook: true})
+		net, d := pieces(6, 4), statefulData()
+		if name == "masked" {
+			net.Layers = append([]models.Layer{models.Masking{Value: 9}}, net.Layers...)
+			for i, v := range formula("stateful/mask", len(d.X.([]float32))) {
+				if v >= 0.2 || i/6 == 6 {
+					d.X.([]float32)[i] = 9
+				}
+			}
+		}
+		n := attach(t, s, name, net, Config{Optimizer: optim.SGD{LearningRate: 0.5}, FirstLook: true})
 		if err := n.SetWeights(formulaWeights(n)); err != nil {
 			t.Fatal(err)
 		}
-		data := load(t, n, "pieces", statefulData())
-		h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 2, InOrder: true, KeepState: name == "kept"})
+		data := load(t, n, name, d)
+		h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 2, InOrder: true, KeepState: name != "reset"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -145,7 +145,7 @@ func TestUnseen(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, loss := range []losses.Loss{losses.Visibility{}, losses.Visibility{Explicit: true}} {
 		n := attach(t, s, "net", linear(2), Config{Loss: loss, Optimizer: optim.SGD{LearningRate: 0.125}, FirstLook: true})
-		first := []Tensor{{"out/weights", []int{2, 2}, []float32{1, 0, 0, 1}}, {"out/biases", []int{2}, []float32{0, 0}}}
+		first := []Tensor{{Name: "out/weights", Dims: []int{2, 2}, Data: []float32{1, 0, 0, 1}}, {Name: "out/biases", Dims: []int{2}, Data: []float32{0, 0}}}
 		// out is x: (1, 2), (3, 4), (5, 6)
 		x, v := []float32{1, 2, 3, 4, 5, 6}, []float32{1, 0, 0, 0, 1, 1}
 		torn := load(t, n, "torn", Data{X: x, Y: []float32{0, nan, nan, nan, 5, 5}, V: v})

@@ -55,6 +55,7 @@ func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.infer(data)
 	done, err := n.acquire(ctx, training)
 	if err != nil {
 		return nil, err

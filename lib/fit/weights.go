@@ -14,19 +14,8 @@ import (
 	"gaiden/lib/session"
 )
 
-// Tensor is a variable's value on the host.
-type Tensor struct {
-	Name string // without the net's: "conv/weights"
-	Dims []int
-	Data []float32 // row-major
-}
-
-func (t Tensor) String() string {
-	return fmt.Sprintf("%s %v: %s", t.Name, t.Dims, result.Brief(t.Data, 8))
-}
-
 // Weights copies the variables that training continues from, layer by layer.
-func (n *Net) Weights() ([]Tensor, error) {
+func (n *Net) Weights() (Tensors, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {
@@ -54,7 +43,7 @@ func (n *Net) weights(values []slot) ([]Tensor, error) {
 	}
 	all := make([]Tensor, len(slots))
 	for i, s := range slots {
-		all[i] = Tensor{s.name, slices.Clone(s.shape.Dimensions), make([]float32, s.shape.Size())}
+		all[i] = Tensor{Name: s.name, Dims: slices.Clone(s.shape.Dimensions), Data: make([]float32, s.shape.Size())}
 		if s.shape.DType == dtypes.Int8 {
 			err = n.dequantize(s, arrays[i], all[i].Data)
 		} else {

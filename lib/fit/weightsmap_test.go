@@ -115,7 +115,7 @@ func TestMapParts(t *testing.T) {
 			zeros := make([]Tensor, 0)
 			all, err := n.Weights()
 			for _, w := range all {
-				zeros = append(zeros, Tensor{w.Name, w.Dims, first[:len(w.Data)]})
+				zeros = append(zeros, Tensor{Name: w.Name, Dims: w.Dims, Data: first[:len(w.Data)]})
 			}
 			if err == nil {
 				err = n.SetWeights(zeros)

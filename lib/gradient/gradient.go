@@ -8,17 +8,18 @@ import (
 )
 
 // Define is y, whose gradient for each of wrt is what backward returns for it where v is
-// the gradient of y: of its shape, nil for none. It is called once. The way from wrt to y
-// must be out of GoMLX's sight, by StopGradient, for else its gradient is added; what else y
-// is made of keeps the gradient that GoMLX derives.
+// the gradient of y: of its shape, nil for none. It is called once in each backward pass, of
+// which a graph may have several. The way from wrt to y must be out of GoMLX's sight, by
+// StopGradient, for else its gradient is added; what else y is made of keeps the gradient that
+// GoMLX derives.
 func Define(y *Node, wrt []*Node, backward func(v *Node) []*Node) *Node {
-	var v *Node // the gradient of y; it is known before those of wrt are requested
+	var v, of *Node // the gradient of y, which is known before those of wrt are requested; that of gradients
 	var gradients []*Node
 	var way *Node
 	for i, x := range wrt {
 		x = IdentityWithCustomGradient(x, func(x, _ *Node) *Node {
-			if gradients == nil {
-				gradients = backward(v)
+			if of != v {
+				gradients, of = backward(v), v
 			}
 			switch got := gradients[i]; {
 			case got == nil:
@@ -55,5 +56,5 @@ func Define(y *Node, wrt []*Node, backward func(v *Node) []*Node) *Node {
 
 // Reversed is x with an axis in reverse, which has a gradient.
 func Reversed(x *Node, axis int) *Node {
-	return Define(Reverse(StopGradient(x), axis), []*Node{x}, func(v *Node) []*Node { return []*Node{Reverse(v, axis)} })
+	return Define(Reverse(StopGradient(x), axis), []*Node{x}, func(v *Node) []*Node { return []*Node{Reversed(v, axis)} })
 }

@@ -55,8 +55,7 @@ func encoder(c *config) (func(length int) models.Net, []weights.Name) {
 		} else {
 			x = models.Call(scope, models.Positions{Name: "positions", Length: longest}, x)
 		}
-		models.PaddingMask(scope, mask)
-		x = models.Dropout{Rate: drop}.Apply(scope, models.Call(scope, normal("norm"), x))
+		x = models.WithMask(models.Dropout{Rate: drop}.Apply(scope, models.Call(scope, normal("norm"), x)), mask)
 		x = models.Call(scope, blocks(layers, func(int) block {
 			return block{post: normal, dropout: drop, attention: models.Attention{Heads: heads, Dropout: attention}, feedForward: models.FeedForward{Hidden: hidden, Act: act}}
 		}), x)

@@ -114,12 +114,8 @@ func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *No
 		}
 		q, k = rotated(q, f, at), rotated(k, f, at)
 	}
-	mask := paddingMask(scope, x.Graph())
-	if m := MaskOf(context); m != nil {
-		mask = ConvertDType(m, dtypes.Int32)
-	}
-	if mask != nil && a.KeySegments == nil {
-		a.QuerySegments, a.KeySegments = Ones(x.Graph(), shapes.Make(dtypes.Int32, x.Shape().Dimensions[:2]...)), mask
+	if mask := MaskOf(context); mask != nil && a.KeySegments == nil {
+		a.QuerySegments, a.KeySegments = Ones(x.Graph(), shapes.Make(dtypes.Int32, x.Shape().Dimensions[:2]...)), ConvertDType(mask, dtypes.Int32)
 	}
 	a.Scale, a.SoftCap = l.Scale, l.SoftCap
 	a.Causal, a.Window, a.ALiBi, a.Dropout, a.Scope = l.Causal, l.Window, l.ALiBi, l.Dropout, scope
@@ -137,26 +133,6 @@ func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *No
 	d := y.Shape().Dimensions
 	y = Reshape(y, d[0], d[1], l.Heads*size)
 	return Dense{Units: width, NoBias: l.NoBias || l.NoOutputBias, Init: l.Init}.Apply(scope.In("output"), y)
-}
-
-// PaddingMask says which time steps of sequences are there, by numbers other than 0 in mask
-// [n length]: attention of layers that are called with the scope from then on, or with one
-// inside of it, does not see the others. It is for a Function, which has the mask as an input.
-func PaddingMask(scope *model.Scope, mask *Node) {
-	if mask.Rank() != 2 {
-		panic(fmt.Errorf("models.PaddingMask got an array of rank %d: want [n length]", mask.Rank()))
-	}
-	scope.SetGraphParam(mask.Graph(), paddingParam, ConvertDType(NotEqual(mask, ZerosLike(mask)), dtypes.Int32))
-}
-
-// paddingParam is the parameter of a scope in a graph that holds what PaddingMask was given.
-const paddingParam = "gaiden_padding"
-
-// paddingMask is 1 where PaddingMask was given another number than 0; nil: it was not called.
-func paddingMask(scope *model.Scope, g *Graph) *Node {
-	mask, _ := scope.GetGraphParam(g, paddingParam)
-	node, _ := mask.(*Node)
-	return node
 }
 
 // frequencies are RoPE's of heads of a size.

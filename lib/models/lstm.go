@@ -26,7 +26,8 @@ func SineLSTM(units, length int) Net {
 // With Stateful a long sequence is learned piece by piece, as Keras's stateful
 // and Chainer's reset_state have it: truncated backpropagation through time. A
 // piece begins with the state in which the batch before it ended, and no
-// gradient goes back across that border. Outside training, and after a reset,
+// gradient goes back across that border. Where a piece has a mask, the state is that of its
+// last time step that is there. Outside training, and after a reset,
 // it begins with zeros. Package fit says when.
 type LSTM struct {
 	Name     string
@@ -47,7 +48,7 @@ func (l LSTM) Apply(scope *model.Scope, x *Node) *Node {
 		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length inputs]", x.Rank()))
 	}
 	n, length, in, u := d[0], d[1], d[2], l.Units
-	g := x.Graph()
+	g, mask := x.Graph(), MaskOf(x)
 	weights := variable(scope, g, "weights", l.Init, LeCun, in, 4*u)
 	recurrent := variable(scope, g, "recurrent", l.Init, LeCun, u, 4*u)
 	biases := variable(scope, g, "biases", forget, forget, 4*u)
@@ -80,8 +81,14 @@ func (l LSTM) Apply(scope *model.Scope, x *Node) *Node {
 	}
 	h, c := lowering.LSTM(z, biases, recurrent, start[0], start[1], training)
 	for i, all := range []*Node{h, c} {
-		end := StopGradient(Reshape(Slice(all, AxisElem(length-1)), n, u))
-		state[i].SetNodeValue(float(end))
+		end := Reshape(Slice(all, AxisElem(length-1)), n, u)
+		if mask != nil { // where nothing is there the state stays
+			begun := Concatenate([]*Node{InsertAxes(start[i], 0), all}, 0)
+			last := InsertAxes(ReduceSum(ConvertDType(mask, dtypes.Int32), 1), 0, -1)
+			at := Equal(Iota(g, shapes.Make(dtypes.Int32, length+1, n, 1), 0), BroadcastToDims(last, length+1, n, 1))
+			end = ReduceSum(zeroed(begun, Squeeze(at, -1)), 0)
+		}
+		state[i].SetNodeValue(float(StopGradient(end)))
 	}
 	return TransposeAllAxes(h, 1, 0, 2)
 }

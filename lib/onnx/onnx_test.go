@@ -10,6 +10,7 @@ import (
 
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/fit"
+	"gaiden/lib/models"
 	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
@@ -100,5 +101,52 @@ func TestRefuses(t *testing.T) {
 	}
 	if _, err := Open(bad); err == nil || !strings.Contains(err.Error(), "bad.onnx") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestRoundTrip holds that a file of net.Export is read back as a net with the same results.
+func TestRoundTrip(t *testing.T) {
+	s, err := session.Config{Socket: devicetest.Start(t), Space: "onnx"}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	for name, layers := range map[string][]models.Layer{
+		"conv": {models.Conv2D{Channels: 3, Kernel: 3, Act: models.ReLU}, models.BatchNorm{}, models.MaxPool2D{Window: 2}, models.Flatten{}, models.Dense{Units: 3}},
+		"mlp":  {models.Flatten{}, models.Dense{Units: 5, Act: models.GELU}, models.Dense{Units: 3}},
+	} {
+		n, err := fit.Attach(s, name, models.Net{Name: name, Input: []int{6, 6, 2}, Layers: layers}, fit.Config{FirstLook: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := make([]float32, 2*6*6*2)
+		for i := range x {
+			x[i] = float32(i%7) - 3
+		}
+		want, err := n.Predict(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), name+".onnx")
+		if err := n.Export(path); err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := fit.Attach(s, name+"_back", m.Net(nil), fit.Config{FirstLook: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := back.Predict(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want.Output {
+			if !(math.Abs(float64(got.Output[i]-want.Output[i])) < 1e-5) {
+				t.Fatalf("%s: got %v, want %v", name, got.Output, want.Output)
+			}
+		}
 	}
 }

@@ -66,7 +66,7 @@ func (n *Net) Load(files fs.FS, name string) error {
 	}
 	flats, err := ReadArrays(b, n.Program.Weights)
 	if err != nil {
-		return fmt.Errorf("portable: net %s: %s: %w", n.Program.Net, name, err)
+		return fmt.Errorf("portable: net %s: %s: %w; export the net again", n.Program.Net, name, err)
 	}
 	var loaded []compute.Buffer
 	for i, flat := range flats {

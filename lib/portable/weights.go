@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 )
 
 // names are the element types of safetensors files, by those of package dtypes.
@@ -95,4 +96,12 @@ func ReadArrays(file []byte, want []Array) (flats []any, err error) {
 		flats = append(flats, flat)
 	}
 	return flats, nil
+}
+
+// Scalar is the bytes of one number of a type.
+func Scalar(t dtypes.DType, x float64) ([]byte, error) {
+	if !t.IsFloat() && !t.IsInt() {
+		return nil, fmt.Errorf("portable: a %s is no number", t)
+	}
+	return dtypes.UnsafeByteSliceFromAny(shapes.CastAsDType([]float64{x}, t)), nil
 }

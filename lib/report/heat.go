@@ -78,7 +78,7 @@ func (h Heat) notes() []string {
 	return notes
 }
 
-// String returns a table of the numbers, or shades where there are more than 32 rows or
+// String returns a table of the numbers, or shades where there are more than 16 rows or
 // columns: the more ink, the larger the value.
 func (h Heat) String() string {
 	rows, columns, scale, _ := h.cells()
@@ -87,7 +87,7 @@ func (h Heat) String() string {
 		t.Notes = append(t.Notes, "no data")
 		return t.String()
 	}
-	if max(len(rows), len(columns)) > 32 {
+	if max(len(rows), len(columns)) > 16 {
 		var b strings.Builder
 		for _, r := range rows {
 			for _, c := range columns {

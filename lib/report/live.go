@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	curvesAfter = 2 * time.Second        // a training that is shorter has no curves: they would flicker
+	curvesAfter = 2 * time.Second        // of steps: a shorter training has no curves, they would flicker
 	curvesEvery = 500 * time.Millisecond // between two drawings with curves
 	lookEvery   = 2 * time.Second        // at the devices
 )
@@ -50,7 +50,7 @@ func Training(net string, show func(text, page, ended string)) (progress func(fi
 
 func (l *live) progress(p fit.Progress) {
 	l.take(p)
-	curves := p.Elapsed >= curvesAfter
+	curves := l.loss.steps > 0 && p.Elapsed-p.History.Compile >= curvesAfter
 	wait := renewal
 	if curves {
 		wait = curvesEvery
@@ -148,7 +148,7 @@ func (l *live) plots() []Plot {
 		all = append(all, l.plot(m.Name, s))
 	}
 	for i := range all {
-		all[i].Width = min(640, max(240, 740/len(all))) // in one row where a notebook has room
+		all[i].Width = min(640, (716-16*(len(all)-1))/len(all)) // in one row where a notebook has the usual width
 	}
 	return all
 }
@@ -192,7 +192,7 @@ func (l *live) watch() {
 	l.stop = stop
 	go func() {
 		var meter sysinfo.Meter
-		meter.Read(ctx) // the first look knows no share of the CPU
+		meter.Read(ctx) // the first reading has no share of the CPU
 		for {
 			select {
 			case <-ctx.Done():

@@ -24,6 +24,9 @@ func (s *shownStates) show(text, page, ended string) {
 func (s *shownStates) run(epochs, steps int, took time.Duration, how func(h *fit.History), err error) string {
 	progress, end := Training("net", s.show)
 	h := &fit.History{}
+	if how != nil {
+		how(h)
+	}
 	for i := range steps {
 		h.Losses, h.Steps = append(h.Losses, 2/float32(i+1)), i+1
 		h.Right, h.Answers = append(h.Right, int32(i%9)), append(h.Answers, 8)
@@ -32,9 +35,6 @@ func (s *shownStates) run(epochs, steps int, took time.Duration, how func(h *fit
 			h.Epochs = append(h.Epochs, fit.Epoch{Number: (i + 1) / 10, Train: score, Validation: &score, Elapsed: took})
 		}
 		progress(fit.Progress{Phase: "train", Epoch: i/10 + 1, Epochs: epochs, Step: i%10 + 1, Steps: 10, Trained: i + 1, Total: 10 * epochs, Labels: true, Loss: 1, Elapsed: took, History: h})
-	}
-	if how != nil {
-		how(h)
 	}
 	end(h, err)
 	return s.page[len(s.page)-1]
@@ -58,6 +58,7 @@ func TestLiveCurves(t *testing.T) {
 		{"stopped", 3, 17, 5 * time.Second, func(h *fit.History) { h.Stopped = "context canceled" }, nil, "stopped at epoch 2/3, step 7/10", 2, "train: from 2 to 0.1176 in 17 points"},
 		{"failed", 3, 4, 5 * time.Second, nil, errors.New("no memory"), "failed at epoch 1/3, step 4/10: no memory", 2, "train: from 2 to 0.5 in 4 points"},
 		{"interrupted", 3, 4, 5 * time.Second, nil, context.Canceled, "stopped at epoch 1/3, step 4/10", 2, "4 points"},
+		{"compiled", 3, 30, 5 * time.Second, func(h *fit.History) { h.Compile = 4 * time.Second }, nil, "done: 3 epochs in 5.0 s", 0, ""},
 		{"no step", 3, 1, 5 * time.Second, nil, nil, "done", 2, "1 point"},
 	}
 	for _, tt := range tests {

@@ -15,6 +15,7 @@ import (
 func init() {
 	if gonbui.IsNotebook {
 		result.Display, result.DisplayText = func(net string) (func(fit.Progress), func(*fit.History, error)) { return Training(net, nil) }, generated
+		result.DrawTensors = func(l ...fit.Tensor) string { return tensors(l).HTML() }
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"gaiden/lib/engine/files"
@@ -55,11 +57,19 @@ const (
 // Begin begins to log a run in a folder, or next to it where that has another one.
 func Begin(folder string, run Run) (*Log, error) {
 	l := &Log{run: run, every: 1}
-	if err := l.place(folder); err != nil {
-		return nil, err
-	}
 	var err error
-	if l.metrics, err = appending(filepath.Join(l.Folder, metricsFile)); err == nil {
+	for try := 0; ; try++ {
+		if err := l.place(folder); err != nil {
+			return nil, err
+		}
+		l.metrics, err = appending(filepath.Join(l.Folder, metricsFile))
+		// Another process may have started in this folder and not said so yet.
+		if !errors.Is(err, syscall.EWOULDBLOCK) || try == 100 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err == nil {
 		l.rows, err = appending(filepath.Join(l.Folder, epochsFile))
 	}
 	if err == nil {
@@ -69,7 +79,7 @@ func Begin(folder string, run Run) (*Log, error) {
 		l.close()
 		return nil, fmt.Errorf("runs: %w", err)
 	}
-	l.run.State, l.run.Process, l.run.To = Running, os.Getpid(), run.From
+	l.run.State, l.run.To = Running, run.From
 	l.describe()
 	return l, errors.Join(l.err, l.save())
 }
@@ -109,18 +119,25 @@ func (l *Log) place(folder string) error {
 	return fmt.Errorf("runs: %s has more than 9,999 runs: want another folder", folder)
 }
 
-// appending opens a file for lines that are added. One that is torn is cut at its last whole
-// line.
+// appending opens a file for lines that are added, and locks it while it is open. One that is
+// torn is cut at its last whole line.
 func appending(path string) (*os.File, error) {
-	data, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o666)
+	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
-	if err == nil {
-		err = f.Truncate(int64(bytes.LastIndexByte(data, '\n') + 1))
+	// Some file systems have no locks.
+	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+		var data []byte
+		if data, err = io.ReadAll(f); err == nil {
+			err = f.Truncate(int64(bytes.LastIndexByte(data, '\n') + 1))
+		}
 	}
-	return f, err
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // describe gives TensorBoard the settings and the graph.
@@ -135,7 +152,7 @@ func (l *Log) describe() {
 	if l.run.Code != "" {
 		l.note(l.train.Text("code", l.run.To, "```go\n"+l.run.Code+"\n```"))
 	}
-	if len(l.run.Layers) > 0 {
+	if len(l.run.Layers) > 0 && l.run.From == l.run.To { // TensorBoard wants one graph of a run
 		nodes := []tensorboard.Node{{Name: "input", Op: "Input"}}
 		for _, layer := range l.run.Layers {
 			nodes = append(nodes, tensorboard.Node{Name: layer.Name, Op: layer.Kind, Inputs: []string{nodes[len(nodes)-1].Name}})

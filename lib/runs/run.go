@@ -60,7 +60,6 @@ type Run struct {
 	Code     string            `json:"code,omitempty"` // of the cell
 	Notebook string            `json:"notebook,omitempty"`
 	Machine  string            `json:"machine,omitempty"`
-	Process  int               `json:"process"`
 
 	Steps  []Step  `json:"-"`
 	Epochs []Epoch `json:"-"`
@@ -88,6 +87,7 @@ type Epoch struct {
 // A Number is null in JSON where it is not finite, and NaN when that is read.
 type Number float64
 
+// MarshalJSON writes null for what JSON cannot say.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if v := float64(n); math.IsNaN(v) || math.IsInf(v, 0) {
 		return []byte("null"), nil
@@ -95,6 +95,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
+// UnmarshalJSON reads null as NaN.
 func (n *Number) UnmarshalJSON(b []byte) error {
 	v := math.NaN()
 	if string(b) != "null" {
@@ -124,7 +125,7 @@ func Read(folder string) (*Run, error) {
 	}
 	err = r.readMetrics(filepath.Join(folder, metricsFile))
 	if r.State == Running { // what run.json does not say yet, or never will
-		if !alive(r.Process) {
+		if !written(filepath.Join(folder, metricsFile)) {
 			r.State = Killed
 		}
 		if n := len(r.Epochs); n > 0 {
@@ -137,10 +138,15 @@ func Read(folder string) (*Run, error) {
 	return r, err
 }
 
-// alive says whether a process is there, under this user or another.
-func alive(process int) bool {
-	err := syscall.Kill(process, 0)
-	return process > 0 && (err == nil || errors.Is(err, syscall.EPERM))
+// written says whether some process, in this container or another, has a run's metrics open:
+// it holds a lock. Where a file system has no locks it may be.
+func written(metrics string) bool {
+	f, err := os.Open(metrics)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
 // readMetrics reads lines of JSON. The last one may be torn.

@@ -3,7 +3,7 @@
 //	w, err := tensorboard.Create("runs/first")
 //	w.Scalar("loss", step, 0.25)
 //	w.Histogram("conv/weights", step, weights)
-//	w.Image("sample", step, picture)
+//	w.Image("sample", step, sample)
 //	w.Text("settings", step, "| batch | 32 |")
 //	err = w.Close()
 //
@@ -54,7 +54,7 @@ func Create(folder string) (*Writer, error) {
 		host = "localhost"
 	}
 	now := time.Now()
-	file, err := os.CreateTemp(folder, fmt.Sprintf("events.out.tfevents.%d.%s.%d.*", now.Unix(), host, os.Getpid()))
+	file, err := os.CreateTemp(folder, fmt.Sprintf("events.out.tfevents.%d.%s.*", now.Unix(), host))
 	if err != nil {
 		return nil, fmt.Errorf("tensorboard: %w", err)
 	}
@@ -78,7 +78,7 @@ func (w *Writer) Histogram(tag string, step int, values []float32) error {
 	return w.summary(step, message(text(nil, 1, tag), 5, histogram(values)))
 }
 
-// Image adds a picture.
+// Image adds an image.
 func (w *Writer) Image(tag string, step int, picture image.Image) error {
 	var b bytes.Buffer
 	if err := png.Encode(&b, picture); err != nil {

@@ -10,12 +10,12 @@ from pathlib import Path
 
 root = Path(__file__).resolve().parents[2]
 P = "notebooks/pages/"
-PACKAGES = "fit fit/step data datasets models losses metrics optim search session report profile timing".split()
+PACKAGES = "fit fit/step data data/arrow data/parquet datasets models losses metrics optim search session report profile timing".split()
 NAV = [
     ("Gaiden", "README.md"),
     ("Quick start", P + "quick-start.md"),
     ("Concepts", P + "concepts.md"),
-    ("Guides", [("How to…", P + "howto.md"), ("Training", P + "training.md"), ("Your own model", P + "models.md"), ("Measuring", P + "measuring.md"),
+    ("Guides", [("How to…", P + "howto.md"), ("Training", P + "training.md"), ("Your own data", P + "own-data.md"), ("Your own model", P + "models.md"), ("Measuring", P + "measuring.md"), ("Export and serve", P + "export.md"),
                 ("The session", P + "session.md"), ("Notebooks", "notebooks/index.md"), ("Coding agents", P + "agents.md"), ("Containers, clusters, Colab", "docker/README.md")]),
     ("Coming from…", P + "from.md"),
     ("Reference", [("Magics", P + "magics.md"), ("Settings and files", P + "settings.md"), *((f"Package {p}", f"{P}packages/{p.replace('/', '-')}.md") for p in PACKAGES)]),

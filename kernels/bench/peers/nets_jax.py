@@ -14,7 +14,7 @@ def conv(make, name, shape, channels, kernel=3, stride=1, pad=1, act=""):
 
 def scan(make, chain, D):
     u, length = 64, D["Input"][0]
-    enter, forget, new = dense(make, "in", D["Input"], 2 * u)[0], dense(make, "cell.forget", [u], u, bias=False)[0], dense(make, "cell.new", [u], u, bias=False)[0]
+    enter, forget, new = dense(make, "enter", D["Input"], 2 * u)[0], dense(make, "cell.forget", [u], u, bias=False)[0], dense(make, "cell.new", [u], u, bias=False)[0]
     rest, out = chain(D["Layers"], [length, u])
 
     def net(p, r, x, keys, means):

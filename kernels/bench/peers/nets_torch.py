@@ -43,7 +43,7 @@ class Cell(nn.Module):
 def scan(D):
     def run(m, x):
         h, all = torch.zeros(x.shape[0], 64, device=x.device), []
-        for z in m.get_submodule("in")(x).unbind(1):
+        for z in m.enter(x).unbind(1):
             a, b = z.chunk(2, -1)
             f = torch.sigmoid(a + m.cell.forget(h))
             h = h + f * (torch.tanh(b + m.cell.new(f * h)) - h)
@@ -52,7 +52,7 @@ def scan(D):
 
     length, size = D["Input"]
     out = chain(D["Layers"], [length, 64])[1]
-    return lambda: Rest(Function(run, **{"in": nn.Linear(size, 128), "cell": Cell(64)}), chain(D["Layers"], [length, 64])[0]), None, out, False
+    return lambda: Rest(Function(run, enter=nn.Linear(size, 128), cell=Cell(64)), chain(D["Layers"], [length, 64])[0]), None, out, False
 
 
 def text(D):

@@ -60,6 +60,7 @@ func (c *core) execute(s *shell, r request) {
 
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
+	left := s.begins(r.Header.Session)
 	c.mu.Lock()
 	aborted := r.serial <= s.aborted
 	s.cancel = cancel
@@ -85,6 +86,7 @@ func (c *core) execute(s *shell, r request) {
 		result.Err = bad
 		req.Silent = true // there is nothing to show in the notebook
 	} else {
+		req.Left = left
 		result = c.run(ctx, r, &req)
 	}
 

@@ -66,6 +66,7 @@ type ExecuteRequest struct {
 	UserExpressions map[string]string // to be evaluated after the cell, by name
 	Count           int               // execution_count of this cell, from 1
 	Cell            string            // the front end's id of the cell, empty if it sent none
+	Left            <-chan struct{}   // closed when a cell of another page waits: this one's may have been loaded again
 }
 
 // An ExecuteResult says how a cell ended.

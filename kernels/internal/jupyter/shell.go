@@ -24,6 +24,36 @@ type shell struct {
 	cancel  context.CancelFunc // of the running cell
 	aborted uint64             // execute_requests up to this serial are not run
 	halted  uint64             // those up to this serial are stopped when they begin
+	session string             // of the front end of the running cell
+	waiting []string           // those of the cells that have arrived and not started
+	left    chan struct{}      // of the running cell: see ExecuteRequest.Left; nil when it is closed
+}
+
+// arrived notes a cell that waits.
+func (s *shell) arrived(session string) {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	s.waiting = append(s.waiting, session)
+	s.leave()
+}
+
+// begins notes that the cell that has waited longest begins, and returns its Left.
+func (s *shell) begins(session string) <-chan struct{} {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	left := make(chan struct{})
+	s.session, s.left = session, left
+	s.waiting = s.waiting[min(1, len(s.waiting)):]
+	s.leave()
+	return left
+}
+
+// leave tells the running cell that one of another page waits.
+func (s *shell) leave() {
+	if s.left != nil && slices.ContainsFunc(s.waiting, func(session string) bool { return session != s.session }) {
+		close(s.left)
+		s.left = nil
+	}
 }
 
 func (c *core) newShell(id string) *shell {
@@ -137,6 +167,9 @@ func (c *core) push(r request) {
 		c.mu.Lock()
 		s = c.subshells[id]
 		c.mu.Unlock()
+	}
+	if s != nil && r.Header.Type == "execute_request" {
+		s.arrived(r.Header.Session)
 	}
 	if s != nil && s.queue.push(r) || c.ctx.Err() != nil {
 		return

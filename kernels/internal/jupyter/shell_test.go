@@ -8,6 +8,7 @@ import (
 
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/jupyter/frontend"
+	"gaiden/kernels/internal/jupyter/jupytertest"
 )
 
 // to sends a request of shell to a subshell and returns its id.
@@ -154,4 +155,38 @@ func TestSubshellsShutdown(t *testing.T) {
 			t.Fatal("a subshell's cell goes on after the kernel's end")
 		}
 	}
+}
+
+// A page that was loaded again has another session: its cell ends what only shows something.
+func TestLeft(t *testing.T) {
+	began := make(chan (<-chan struct{}), 2)
+	viewer := func(ctx context.Context, req jupyter.ExecuteRequest, _ jupyter.Output) jupyter.ExecuteResult {
+		began <- req.Left
+		select {
+		case <-req.Left:
+		case <-ctx.Done():
+		}
+		return jupyter.ExecuteResult{}
+	}
+	first, k := kernel(t, map[string]cell{"viewer": viewer})
+	again := jupytertest.Connect(t, k.Connection)
+	execute := func(c *frontend.Client, code string) string {
+		t.Helper()
+		id, err := c.Send(jupyter.Shell, "execute_request", object{"code": code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	wait := func(c *frontend.Client, id string) {
+		t.Helper()
+		if a, err := c.Wait(within(t), id); err != nil || a.Status() != "ok" {
+			t.Fatalf("got %q, %v", a.Status(), err)
+		}
+	}
+	shown := execute(first, "viewer")
+	<-began
+	other := execute(again, "a")
+	wait(first, shown)
+	wait(again, other)
 }

@@ -48,6 +48,10 @@ type Host interface {
 	// and curves of training; without a running cell, of the one that ran last.
 	Progress() []map[string]any
 
+	// Left is closed when a cell of another page waits, since the one that shows this cell
+	// may have been loaded again: what only shows something ends. It may be nil.
+	Left() <-chan struct{}
+
 	// Page shows help next to the notebook instead of in it, where the front
 	// end can.
 	Page(data map[string]any)

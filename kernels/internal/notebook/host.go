@@ -36,6 +36,9 @@ func (x *execution) Live() func(data map[string]any, more bool) {
 	}
 }
 
+// Left implements magic.Host.
+func (x *execution) Left() <-chan struct{} { return x.req.Left }
+
 // Progress implements magic.Host.
 func (x *execution) Progress() []map[string]any { return x.n.progress.all() }
 

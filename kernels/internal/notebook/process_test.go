@@ -125,6 +125,7 @@ func TestLastState(t *testing.T) {
 func TestRichResults(t *testing.T) {
 	r := &runner{t: t, n: newNotebook(t)}
 	tests := []struct{ name, code, mime, want string }{
+		{"structs", "type S struct { A string; B []int; C *int; own int }\none := 1\n[]*S{{\"<x>\", []int{1}, &one, 2}, nil}", "text/html", `<div><div><small>2 × main.S</small></div><table><thead><tr><th></th><th>A<br><small style="font-weight:normal">string</small></th><th>B<br><small style="font-weight:normal">[]int</small></th><th>C<br><small style="font-weight:normal">*int</small></th></tr></thead><tbody><tr><td>0</td><td>&lt;x&gt;</td><td>[1]</td><td>1</td></tr><tr><td>1</td><td>nil</td><td>nil</td><td>nil</td></tr></tbody></table></div>`},
 		{"HTML", "type H struct{}\nfunc (H) HTML() string { return \"<i>\" }\nH{}", "text/html", "<i>"},
 		{"Markdown", "type M struct{}\nfunc (*M) Markdown() string { return \"*x*\" }\n&M{}", "text/markdown", "*x*"},
 		{"plot", "type P struct{}\nfunc (P) HTML() string { return `<div><svg width=\"9\" height=\"9\"><text>a</text></svg></div>` }\nP{}", "image/png", "\x89PNG"},

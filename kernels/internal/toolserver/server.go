@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -33,8 +32,9 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.busy = make(chan struct{}, 1)
-	s.history.owner = os.Getpid()
-	s.history.notebook = s.Notebook
+	if err := s.history.open(s.Notebook); err != nil {
+		return fmt.Errorf("gaiden mcp: %w", err)
+	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "gaiden", Title: "Gaiden", Version: s.Version}, &mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{}})
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler { // Run waits for calls: they end with ctx
 		return func(call context.Context, method string, req mcp.Request) (mcp.Result, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/compute/shapes"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sys/unix"
 
 	"gaiden/kernels/internal/notebook"
 	"gaiden/lib/engine/device/devicetest"
@@ -44,6 +45,7 @@ var cache string
 type client struct {
 	*mcp.ClientSession
 	t        *testing.T
+	server   *Server
 	progress chan *mcp.ProgressNotificationParams
 	notebook *notebook.Notebook
 	stop     context.CancelFunc // ends the server
@@ -70,7 +72,7 @@ func connect(t *testing.T) *client {
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
 	go func() { ended <- s.Run(ctx, there) }()
-	c := &client{t: t, notebook: n, stop: stop, progress: make(chan *mcp.ProgressNotificationParams, 100)}
+	c := &client{t: t, server: s, notebook: n, stop: stop, progress: make(chan *mcp.ProgressNotificationParams, 100)}
 	c.ClientSession, err = mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { c.progress <- r.Params },
 	}).Connect(t.Context(), here, nil)
@@ -322,8 +324,37 @@ func TestArrays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// Servers before this one: one was killed, one runs, one is on another machine.
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	os.MkdirAll(owners(), 0o700)
+	for _, name := range []string{"KILLED", "RUNS"} {
+		f, err := os.Create(filepath.Join(owners(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if name == "RUNS" {
+			unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		}
+	}
+	for _, name := range []string{"KILLED-1", "KILLED-2", "RUNS-1", "ELSEWHERE-1"} {
+		if _, err := s.Snapshot(prefix + name); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c := connect(t)
 	c.cell("before := 1") // action 1: no arrays
+	var left []string
+	all, err := s.Snapshots()
+	for _, i := range all {
+		if name := strings.TrimPrefix(i.Name, prefix); name != i.Name && !strings.HasPrefix(name, filepath.Base(c.server.history.owner.Name())) {
+			left = append(left, name)
+		}
+	}
+	slices.Sort(left)
+	if want := []string{"ELSEWHERE-1", "RUNS-1"}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("snapshots of other servers: got %q, %v, want %q", left, err, want)
+	}
 	nan := float32(0)
 	nan /= nan
 	put("w", []float32{1, 2, nan, 4, 5, 0}, shapes.Make(dtypes.Float32, 2, 3))

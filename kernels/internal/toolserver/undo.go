@@ -3,16 +3,19 @@ package toolserver
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sys/unix"
 
 	"gaiden/kernels/internal/notebook"
 	"gaiden/lib/engine/wire"
@@ -35,7 +38,7 @@ type action struct {
 
 // A history is the newest actions. The caller of its methods holds Server.busy.
 type history struct {
-	owner    int // this process
+	owner    *os.File // locked while the server runs; its name is in those of the snapshots
 	notebook *notebook.Notebook
 	last     int // number of the newest action
 	actions  []*action
@@ -44,7 +47,7 @@ type history struct {
 	tidied   bool         // what processes that have ended left was removed
 }
 
-// prefix begins the names of the snapshots that servers take; their process follows.
+// prefix begins the names of the snapshots that servers take; the name of their lock follows.
 const prefix = "gaiden-mcp-"
 
 // begin notes the state before an action.
@@ -55,7 +58,7 @@ func (h *history) begin(title string) (*action, error) {
 	}
 	h.last++
 	a := &action{number: h.last, title: title, before: before, undone: maps.Clone(h.undone)}
-	name := fmt.Sprintf("%s%d-%d", prefix, h.owner, a.number)
+	name := fmt.Sprintf("%s%s-%d", prefix, filepath.Base(h.owner.Name()), a.number)
 	a.why = device(func(c *session.Session) error {
 		if !h.tidied {
 			h.tidy(c)
@@ -103,15 +106,49 @@ func (h *history) discard(names []string) {
 	c.Discard(names...) // one that has gone is what is wanted
 }
 
-func (h *history) close() { h.forget(h.actions...) }
+// open makes the lock by which others see that the server runs.
+func (h *history) open(n *notebook.Notebook) error {
+	h.notebook = n
+	if err := os.MkdirAll(owners(), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(owners(), rand.Text()), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	h.owner = f
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+}
 
-// tidy removes snapshots of servers that have ended without doing so.
+// owners is the directory of the servers' locks.
+func owners() string { return filepath.Join(wire.CacheDir(), "mcp") }
+
+func (h *history) close() {
+	h.forget(h.actions...)
+	os.Remove(h.owner.Name())
+	h.owner.Close()
+}
+
+// tidy removes snapshots of servers that have ended without doing so. Those of servers in
+// another container or on another machine have no lock here, and stay.
 func (h *history) tidy(c *session.Session) {
 	l, _ := c.Snapshots() // an error comes again with the next snapshot
+	ended := map[string]bool{}
 	for _, i := range l {
-		owner, _, ours := strings.Cut(strings.TrimPrefix(i.Name, prefix), "-")
-		if pid, err := strconv.Atoi(owner); ours && err == nil && strings.HasPrefix(i.Name, prefix) && pid != h.owner && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			c.Discard(i.Name)
+		owner, _, _ := strings.Cut(strings.TrimPrefix(i.Name, prefix), "-")
+		if !strings.HasPrefix(i.Name, prefix) || owner == filepath.Base(h.owner.Name()) {
+			continue
+		}
+		path := filepath.Join(owners(), filepath.Base(owner))
+		if _, known := ended[path]; !known {
+			f, err := os.Open(path)
+			if err == nil {
+				ended[path] = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil
+				f.Close()
+			}
+		}
+		if ended[path] && c.Discard(i.Name) == nil {
+			os.Remove(path)
 		}
 	}
 }

@@ -5,8 +5,8 @@
 // INPUTSTEXT
 // The result has OUTPUT numbers for each example, one after another: shape OUTPUTDIMS.
 //
-// It runs on GoMLX's pure-Go backend. Built with -tags xla it runs on XLA, which must be installed
-// (see github.com/gomlx/go-xla) and is called through cgo; GOMLX_BACKEND=go or xla:cuda then chooses.
+// It runs on GoMLX's pure-Go backend, or built with -tags xla on XLA: see README.md. Then
+// GOMLX_BACKEND=go, xla:cpu or xla:cuda chooses.
 package NAME
 
 import (

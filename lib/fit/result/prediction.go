@@ -1,8 +1,10 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +28,27 @@ func (p *Prediction) String() string {
 		return fmt.Sprintf("%d examples: classes %s", n, Brief(p.Classes, 16))
 	}
 	return fmt.Sprintf("%d examples of %d numbers: %s", n, p.Width, Brief(p.Output, 8))
+}
+
+// MostWrong are the numbers of at most so many examples whose class is not their label, those
+// first whose right class was given the least probability.
+func (p *Prediction) MostWrong(labels []int32, most int) []int {
+	type wrong struct {
+		example int
+		right   float64 // probability of the right class
+	}
+	var all []wrong
+	for i, want := range labels[:min(len(labels), len(p.Classes))] {
+		if want >= 0 && int(want) < p.Width && p.Classes[i] != want && len(p.Classes)*p.Width == len(p.Output) {
+			all = append(all, wrong{i, p.Probabilities(i)[want]})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b wrong) int { return cmp.Compare(a.right, b.right) })
+	var examples []int
+	for _, w := range all[:min(max(0, most), len(all))] {
+		examples = append(examples, w.example)
+	}
+	return examples
 }
 
 // Brief is the first few of many values, between spaces.

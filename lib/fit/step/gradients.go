@@ -34,7 +34,8 @@ type Gradients struct {
 	err    error
 }
 
-// Do computes gradients of others on the device: what is scale, clip, limit, add or norm.
+// Do computes gradients of others on the device: what is scale, clip, limit, add, norm or
+// norms.
 type Do func(what string, g []*session.Array, by float64, other []*session.Array) ([]*session.Array, error)
 
 // NewGradients is for package fit: gradients of a net, the owner, with the names of its weights.
@@ -77,6 +78,28 @@ func (g *Gradients) Norm() (float64, error) {
 	}
 	defer norm[0].Finalize()
 	return g.read(norm[0])
+}
+
+// Norms is the norm of each weight's gradient, by its name: where one is far smaller or
+// greater than the others, a layer does not learn, or is about to diverge.
+func (g *Gradients) Norms() (map[string]float64, error) {
+	if g.err != nil {
+		return nil, g.err
+	}
+	out, err := g.do("norms", g.arrays, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer out[0].Finalize()
+	values := make([]float32, len(g.names))
+	if err := out[0].Values(values); err != nil {
+		return nil, err
+	}
+	norms := map[string]float64{}
+	for i, name := range g.names {
+		norms[name] = float64(values[i])
+	}
+	return norms, nil
 }
 
 func (g *Gradients) read(a *session.Array) (float64, error) {

@@ -4,7 +4,7 @@
 
 The net is models.SineLSTM(5, 6) with a state that is carried on: 3 batches of 4
 sequences an epoch, 2 epochs of SGD at 0.5. Weights and data are oracle.py's
-formula.
+formula. In "masked" some time steps are padding, for which the state stays.
 """
 import json, math, zlib
 import numpy as np, torch
@@ -30,8 +30,11 @@ def var(name, *shape):
     return torch.tensor(a.astype(np.float64), requires_grad=True)
 
 
-def run(keep):
+def run(keep, masked=False):
     u = UNITS
+    there = (torch.tensor(numbers("stateful/mask", BATCHES, BATCH, LENGTH)) < 0.2).double()[..., None]
+    there[1, 2] = 0
+    there = there if masked else torch.ones_like(there)
     v = [var("l1/weights", 1, u), var("l1/biases", u), var("l2/weights", u, 4 * u), var("l2/recurrent", u, 4 * u), var("l2/biases", 4 * u), var("l3/weights", u, 1), var("l3/biases", 1)]
     x, y = (torch.tensor(numbers("stateful/" + k, BATCHES, BATCH, LENGTH, 1).astype(np.float64)) + 0.5 for k in "xy")
     zero = torch.zeros(1, BATCH, u)
@@ -39,10 +42,13 @@ def run(keep):
     for _ in range(EPOCHS):
         if not keep:
             state = (zero, zero)
-        for bx, by in zip(x, y):
-            a = bx @ v[0] + v[1]
-            h, *state = torch._VF.lstm(a, state, [v[2].t(), v[3].t(), v[4], torch.zeros(4 * u)], True, 1, 0.0, False, False, True)
-            state = tuple(s.detach() for s in state)
+        for bx, by, m in zip(x, y, there):
+            a, all = bx @ v[0] + v[1], []
+            for t in range(LENGTH):
+                h, *new = torch._VF.lstm(a[:, t:t + 1], state, [v[2].t(), v[3].t(), v[4], torch.zeros(4 * u)], True, 1, 0.0, False, False, True)
+                all.append(h * m[:, t:t + 1])
+                state = tuple(torch.where(m[:, t] > 0, n, o) for n, o in zip(new, state))
+            h, state = torch.cat(all, 1), tuple(s.detach() for s in state)
             loss = ((h @ v[5] + v[6] - by) ** 2).mean()
             g = torch.autograd.grad(loss, v)
             with torch.no_grad():
@@ -52,4 +58,4 @@ def run(keep):
     return {"losses": losses, "h": state[0].flatten().tolist(), "c": state[1].flatten().tolist(), "recurrent": v[3].flatten().tolist()}
 
 
-print(json.dumps({"reset": run(False), "kept": run(True)}, indent=1))
+print(json.dumps({"reset": run(False), "kept": run(True), "masked": run(True, True)}, indent=1))

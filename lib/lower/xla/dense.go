@@ -5,6 +5,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/gradient"
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
@@ -51,7 +52,10 @@ func (l Lowering) product(x, w *Node) *Node {
 	if !lower.TransposesFirst(l.Target, l.Options, d[0], d[1], out) && !l.Options.Native(d[0], d[1], out) {
 		return MatMul(x, w)
 	}
-	return derived(MatMul(x, StopGradient(w)), w, func(v *Node) *Node { return l.weightsOf(x, v) })
+	// What GoMLX derives for x would be made of a w without gradients: a second one were wrong.
+	return gradient.Define(MatMul(StopGradient(x), StopGradient(w)), []*Node{x, w}, func(v *Node) []*Node {
+		return []*Node{DotGeneral(v, []int{1}, nil, w, []int{1}, nil), l.weightsOf(x, v)}
+	})
 }
 
 // weightsOf is xᵀ·v, for x [rows in] and v [rows out]: the gradient of a product's weights.

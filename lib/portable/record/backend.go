@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"reflect"
@@ -119,9 +120,18 @@ func (f *function) made(v compute.Value) *value {
 	return &value{number: f.b.next - 1, home: f, to: v}
 }
 
-// Constant belongs to main, because GoMLX remembers those of a closure for the whole graph.
+// Constant belongs to main, because GoMLX remembers those of a closure for the whole graph. One of
+// equal elements is a number that is repeated: then its dimensions may depend on the number of
+// examples.
 func (f *function) Constant(flat any, dims ...int) (compute.Value, error) {
 	main := f.b.main
+	if v := reflect.ValueOf(flat); v.Kind() == reflect.Slice && v.Len() > 1 && len(dims) > 0 && equal(flat) {
+		one, err := f.Constant(v.Slice(0, 1).Interface())
+		if err != nil {
+			return nil, err
+		}
+		return main.BroadcastInDim(one, shapes.Make(dtypes.FromGoType(v.Type().Elem()), dims...), nil)
+	}
 	v, err := main.to.Constant(flat, dims...)
 	if err != nil {
 		return nil, err
@@ -137,6 +147,13 @@ func (f *function) Constant(flat any, dims ...int) (compute.Value, error) {
 	data := base64.StdEncoding.EncodeToString(dtypes.UnsafeByteSliceFromAny(flat))
 	main.ops = append(main.ops, portable.Op{Op: "Constant", In: []any{shape.DType.String(), encode(append([]int{}, dims...)), data}, Out: []int{c.number}})
 	return c, nil
+}
+
+// equal says whether the elements of a slice are the same, bit by bit.
+func equal(flat any) bool {
+	b := dtypes.UnsafeByteSliceFromAny(flat)
+	size := len(b) / reflect.ValueOf(flat).Len()
+	return bytes.Equal(b[size:], b[:len(b)-size])
 }
 
 func (f *function) Return(outputs []compute.Value, shardings []*compute.ShardingSpec) error {

@@ -62,7 +62,7 @@ var (
 	}
 
 	// definitions are the library's packages that define and do nothing.
-	definitions = regexp.MustCompile(`/lib/(models|losses|optim|metrics|datasets|data|hub|onnx|weights|sampling|fused|engine/triton|report)(/|$)`)
+	definitions = regexp.MustCompile(`/lib/(models|losses|optim|metrics|datasets|data|hub|onnx|weights|runs|sampling|fused|engine/triton|report)(/|$)`)
 
 	// values are those of them whose methods leave what they are methods of as it is, but for
 	// Next of a plateau.
@@ -72,7 +72,7 @@ var (
 	handles = regexp.MustCompile(`^(New.*|Open|Data|Session|Backend|Name|Model|Config)$`)
 
 	// effects are functions of such packages, and of GoMLX's, that do more.
-	effects = regexp.MustCompile(`^(Show|Fit|Devices|Print|Write|Save|Measure|Run|Start|Live|Load|Done|Download|Delete|Remove|Close|Finalize|Log)`)
+	effects = regexp.MustCompile(`^(Show|Begin|Fit|Devices|Print|Write|Save|Measure|Run|Start|Live|Load|Done|Download|Delete|Remove|Close|Finalize|Log)`)
 
 	makes = regexp.MustCompile(`^(New|Must|Default|With)`)
 )

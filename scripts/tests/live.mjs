@@ -1,0 +1,111 @@
+// A training that is looked at: its curves while it runs, while its page is loaded again,
+// its kernel restarts and its connection is cut, and at its end.
+const code = [
+  `net := func(name string) *fit.Net { return fit.New(name, models.MLP(16), fit.Config{Seed: 1}) }
+images := must(datasets.Synthetic(1, 1200, 28, 28, 1)).First(1000, 200)
+watched := net("watched")
+train := must(watched.Upload("live/train", images.Train.Data()))
+test := must(watched.Upload("live/test", images.Test.Data()))
+watched.Reset()
+watched.FitJob(train, fit.Train{Epochs: 1_000_000, Batch: 10, Validation: test})`,
+  `%jobs attach watched`,
+  `%monitor`,
+  `alone := fit.New("alone", models.MLP(16), fit.Config{Seed: 1})
+job := must(fit.FindJob(must(alone.Session()), "watched"))
+job.Stop()
+seen := must(job.Follow(ctx, nil))
+alone.Reset()
+first := must(alone.Fit(must(alone.Data("live/train")), fit.Train{Steps: 300, Batch: 10, Quiet: true}))
+fmt.Println("steps", len(seen.Losses) == seen.Steps, "losses", slices.Equal(seen.Losses[:300], first.Losses), "epochs", len(seen.Epochs) == seen.Steps/100)`,
+  `var net = fit.New("stopped", models.SeedCNN(), fit.Config{Seed: 1})
+net.Fit(must(net.Data("live/train")), fit.Train{Epochs: 1_000_000, Batch: 10, Validation: must(net.Data("live/test"))})`,
+];
+
+// live returns the steps of the story; t are the tools of browser.mjs.
+export function live(t) {
+  const cell = (i) => t.cells().nth(i);
+  const run = async (i) => {
+    await cell(i).locator(".cm-content").click();
+    await t.page.keyboard.press("Shift+Enter");
+  };
+  const curves = (i) => t.output(i).locator("img[alt^='Plot: loss']");
+  const steps = async (i) => Number((((await curves(i).first().getAttribute("alt")) ?? "").match(/train: .* in ([\d,]+) points?/)?.[1] ?? "0").replaceAll(",", ""));
+  const bar = async (i) => (await t.output(i).allInnerTexts()).join("\n");
+  const open = async () => {
+    await t.page.goto(`${t.address}/lab/tree/live.ipynb?token=${t.token}`);
+    await t.until("all cells", async () => (await t.cells().count()) === code.length);
+  };
+  return [
+    ["live curves", async () => {
+      t.notebook("live.ipynb", code);
+      await open();
+      await t.settled();
+      await run(0);
+      await t.shows(0, "job watched", 60_000);
+      await run(1);
+      await t.until("the curves of the job", async () => (await curves(1).count()) === 1 && (await steps(1)) > 10, 60_000);
+      const images = await t.output(1).locator("img").count();
+      if (images !== 2 || (await t.output(1).count()) !== 1) throw new Error(`got ${images} plots in ${await t.output(1).count()} outputs, want loss and accuracy in one`);
+      await t.picture("live");
+    }],
+    ["live curves after reloads, restarts and cuts", async () => {
+      const rounds = Number(process.env.GAIDEN_LIVE_ROUNDS ?? 6), took = [];
+      for (let i = 0; i < rounds; i++) {
+        let began = Date.now();
+        if (i % 3 === 2) { // what the page has missed comes when it is connected again
+          const was = await bar(1);
+          await t.cut(500);
+          began = Date.now();
+          await t.until("the bar to move", async () => (await bar(1)) !== was, 60_000);
+        } else {
+          if (i % 3 === 0) {
+            await open();
+            await t.until("the kernel", async () => (await t.page.locator(".jp-NotebookPanel:visible .jp-Notebook-ExecutionIndicator[data-status]").count()) === 1);
+          } else {
+            await t.menu("Kernel", "Restart Kernel…");
+            await t.accept();
+            await t.until("the kernel to be idle", t.idle, 60_000);
+          }
+          await t.page.keyboard.press("Escape");
+          began = Date.now();
+          await run(1);
+          await t.until("the job's bar", async () => /\[\*\]/.test(await cell(1).locator(".jp-InputPrompt").innerText()) && (await curves(1).count()) === 1, 60_000);
+          const was = await bar(1);
+          await t.until("the bar to move", async () => (await bar(1)) !== was, 60_000);
+        }
+        took.push(Date.now() - began);
+      }
+      t.say(`live again after ${took.join(", ")} ms`);
+    }],
+    ["live job at its end", async () => {
+      await t.menu("Kernel", "Interrupt Kernel");
+      await t.until("the cell to end", t.idle);
+      await t.shows(1, "followed until");
+      await run(3);
+      await t.shows(3, "steps true losses true epochs true", 60_000);
+      await run(1);
+      await t.shows(1, "stopped at epoch");
+      if ((await t.output(1).locator("img[src^='data:image/png']").count()) !== 2) throw new Error("the end has no plots as PNG");
+      await run(2);
+      await t.shows(2, "session ");
+    }],
+    ["live training stopped", async () => {
+      await run(4);
+      await t.until("its curves", async () => (await steps(4)) > 10, 60_000);
+      // A subshell looks into the busy kernel.
+      await cell(4).locator(".cm-content").click({ button: "right" });
+      await t.page.locator(".lm-Menu-itemLabel:visible", { hasText: "New Subshell Console" }).first().click();
+      const prompt = t.page.locator(".jp-CodeConsole-promptCell .cm-content"), console = t.page.locator(".jp-CodeConsole-content");
+      await prompt.click();
+      await t.page.keyboard.insertText("%monitor");
+      await t.page.keyboard.press("Shift+Enter");
+      await t.until("the curves in the subshell", async () => (await console.innerText()).includes("session ") && (await console.locator("img[alt^='Plot: loss']").count()) === 1, 60_000);
+      await t.picture("live-subshell");
+      await t.page.locator(".lm-TabBar-tab:has-text('live.ipynb') .lm-TabBar-tabCloseIcon").last().click();
+      await t.page.locator('[data-command="notebook:interrupt-kernel"]').first().click();
+      await t.shows(4, "stopped at epoch");
+      await t.until("plots as PNG", async () => (await t.output(4).locator("img[src^='data:image/png']").count()) === 2);
+      await t.picture("live-stopped");
+    }],
+  ];
+}
