@@ -89,10 +89,11 @@ kernels/internal/jupyter/zmtp:                                    a protocol on 
 kernels/internal/jupyter: kernels/internal/jupyter/zmtp, lib/engine/wire, lib/sysinfo  the kernel's protocol, whatever its language
 kernels/internal/jupyter/frontend: kernels/internal/jupyter       the other end, for benchmarks and tests
 kernels/internal/jupyter/jupytertest: kernels/internal/jupyter, kernels/internal/jupyter/frontend  a kernel and its front end in one process, for tests
+kernels/internal/debugger: kernels/internal/cell/build, kernels/internal/cell/parse, lib/session  Delve at work on the programs of cells, by two protocols
 kernels/internal/magic: lib/engine/typo                           text in, commands out
 kernels/internal/raster:                                         SVG in, PNG out
 kernels/internal/widget: kernels/internal/jupyter                 GoNB's widgets by messages of comms; its own code for that is internal
-kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/raster, kernels/internal/widget, lib/engine/files, lib/engine/typo, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
+kernels/internal/notebook: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/debugger, kernels/internal/cell/gaidenkeep, kernels/internal/cell/complete, kernels/internal/cell/keep, kernels/internal/cell/parse, kernels/internal/cell/process, kernels/internal/jupyter, kernels/internal/magic, kernels/internal/raster, kernels/internal/widget, lib/engine/files, lib/engine/typo, lib/engine/wire, lib/timing/units  Go as Jupyter's language: joins the others
 kernels/internal/runner: kernels/internal/jupyter                 runs a notebook file in any interpreter
 kernels/internal/toolserver: kernels/internal/jupyter, kernels/internal/notebook, kernels/internal/webpage, lib/engine/wire, lib/runs, lib/session, lib/timing/units, notebooks/pages  a notebook and its arrays for programs
 kernels/internal/webpage: lib/timing/units                        text in, HTML out

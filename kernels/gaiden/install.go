@@ -201,7 +201,7 @@ func writeSpec(dir, display, self string, env map[string]string) error {
 	}
 	fields := map[string]any{
 		"argv": []string{self, "kernel", "{connection_file}"}, "display_name": display, "language": "go",
-		"interrupt_mode": "message", "metadata": map[string]any{"debugger": false, "gaiden": session.Version},
+		"interrupt_mode": "message", "metadata": map[string]any{"debugger": delve() != "", "gaiden": session.Version},
 	}
 	if env != nil {
 		fields["env"] = env

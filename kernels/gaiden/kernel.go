@@ -46,9 +46,20 @@ func newNotebook() *notebook.Notebook {
 	if path := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(path) {
 		n.Gopls = path
 	}
+	n.Delve = delve()
 	n.Trusted = []string{n.Library, filepath.Join(wire.DataDir(), "bin"), n.Linkers}
 	n.Magics = slices.Concat(sessionMagics(), timingMagics(n), runsMagics(n), notebook.Magics(n))
 	return n
+}
+
+// delve is the program that debugs cells, "" if it is not there: where gaiden keeps its
+// programs, or in PATH.
+func delve() string {
+	if path := filepath.Join(wire.DataDir(), "bin", "dlv"); exists(path) {
+		return path
+	}
+	path, _ := exec.LookPath("dlv")
+	return path
 }
 
 // newLog is the kernel's log: Jupyter shows it where the server was started.

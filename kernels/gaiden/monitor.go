@@ -82,6 +82,14 @@ func (m *monitor) look(ctx context.Context) {
 	if len(gpus) > 0 {
 		add(layout(gpuRows(gpus)))
 	}
+	for _, p := range m.host.Progress() {
+		t, _ := p["text/plain"].(string)
+		h, ok := p["text/html"].(string)
+		if !ok {
+			h = "<pre>" + html.EscapeString(t) + "</pre>"
+		}
+		add(t, h)
+	}
 	status, err := func() (st *wire.Status, err error) {
 		err = asking(func(s *session.Session) error { st, err = s.Status(); return err })
 		return st, err
@@ -97,17 +105,14 @@ func (m *monitor) look(ctx context.Context) {
 		for _, rows := range tables {
 			add(layout(rows))
 		}
-		if rows := jobRows(status.Jobs, true); len(rows) > 1 {
+		running := slices.DeleteFunc(status.Jobs, func(i wire.JobInfo) bool { return i.State.Over() })
+		names := brief(running, func(i wire.JobInfo) string { return i.Space })
+		for i := range running {
+			running[i].Space = names[running[i].Space]
+		}
+		if rows := jobRows(running, true); len(rows) > 1 {
 			add(layout(rows))
 		}
-	}
-	for _, p := range m.host.Progress() {
-		t, _ := p["text/plain"].(string)
-		h, ok := p["text/html"].(string)
-		if !ok {
-			h = "<pre>" + html.EscapeString(t) + "</pre>"
-		}
-		add(t, h)
 	}
 	m.last = map[string]any{"text/plain": strings.Join(text, "\n\n"), "text/html": strings.Join(page, "\n")}
 }

@@ -148,7 +148,7 @@ func (l *live) plots() []Plot {
 		all = append(all, l.plot(m.Name, s))
 	}
 	for i := range all {
-		all[i].Width = min(640, max(240, 740/len(all))) // in one row where a notebook has room
+		all[i].Width = min(640, (716-16*(len(all)-1))/len(all)) // in one row where a notebook has the usual width
 	}
 	return all
 }

@@ -85,10 +85,29 @@ func (r Runs) plot() Plot {
 	p := Plot{Title: name, X: "step", Y: name}
 	for _, run := range r.Runs {
 		if x, y := run.Curve(name); len(x) > 0 {
-			p.Series = append(p.Series, Series{Name: run.Name, X: x, Y: y})
+			p.Series = append(p.Series, means(Series{Name: run.Name, X: x, Y: y}))
 		}
 	}
 	return p
+}
+
+// means is a curve with few enough points that several can be told apart: each is the mean of
+// some.
+func means(s Series) Series {
+	const most = 100
+	each := (len(s.Y) + most - 1) / most
+	if each <= 1 {
+		return s
+	}
+	few := Series{Name: s.Name}
+	for i := 0; i < len(s.Y); i += each {
+		end, sum := min(i+each, len(s.Y)), 0.0
+		for _, y := range s.Y[i:end] {
+			sum += y
+		}
+		few.X, few.Y = append(few.X, s.X[end-1]), append(few.Y, sum/float64(end-i))
+	}
+	return few
 }
 
 // Curves are the names of the results that some of the runs have.

@@ -2,11 +2,10 @@
 // typing, completion, running, a progress display that changes, widgets, Stop,
 // restart, export, the magics that measure. Each step is a test; screenshots show what the user would have seen.
 // Prints "passed failed skipped".
-import { spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
+import { startLab } from "./lab.mjs";
 import { live } from "./live.mjs";
 
 const { chromium } = createRequire(import.meta.url)(process.env.PLAYWRIGHT);
@@ -14,41 +13,7 @@ const args = {};
 for (let i = 2; i < process.argv.length; i += 2) args[process.argv[i].slice(2)] = process.argv[i + 1];
 const say = (...text) => console.error(...text);
 
-// startLab starts JupyterLab in a directory of its own and returns its address.
-async function startLab() {
-  const home = path.join(args.work, "lab");
-  const setting = (extension, name, text) => {
-    const dir = path.join(home, "settings", "@jupyterlab", extension);
-    fs.mkdirSync(dir, { recursive: true });
-    fs.writeFileSync(path.join(dir, `${name}.jupyterlab-settings`), text);
-  };
-  fs.mkdirSync(path.join(home, "notebooks"), { recursive: true });
-  // No news and no updates: nothing is to be fetched. Saving asks nothing.
-  setting("apputils-extension", "notification", '{"fetchNews": "false", "checkForUpdates": false}');
-  setting("docmanager-extension", "plugin", '{"renameUntitledFileOnSave": false}');
-  const token = randomBytes(16).toString("hex");
-  const lab = spawn(args.lab, ["lab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0", `--IdentityProvider.token=${token}`,
-    `--ServerApp.root_dir=${path.join(home, "notebooks")}`, "--LabApp.extension_manager=readonly"], {
-    env: { ...process.env, JUPYTER_CONFIG_DIR: path.join(home, "config"), JUPYTER_RUNTIME_DIR: path.join(home, "runtime"),
-      JUPYTERLAB_SETTINGS_DIR: path.join(home, "settings"), JUPYTERLAB_WORKSPACES_DIR: path.join(home, "workspaces") },
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  const log = fs.createWriteStream(path.join(args.work, "lab.log"));
-  const address = await new Promise((found, failed) => {
-    let text = "";
-    lab.stderr.on("data", (data) => {
-      log.write(data);
-      text += data;
-      const at = text.match(/http:\/\/127\.0\.0\.1:(\d+)\/lab/);
-      if (at && at[1] !== "0") found(`http://127.0.0.1:${at[1]}`);
-    });
-    lab.on("exit", (code) => failed(new Error(`JupyterLab ended with status ${code}: ${text.slice(-500)}`)));
-    setTimeout(() => failed(new Error(`JupyterLab does not start: ${text.slice(-500)}`)), 60_000).unref();
-  });
-  return { lab, address, token };
-}
-
-const { lab, address, token } = await startLab();
+const { lab, address, token, cut } = await startLab(args);
 const browser = await chromium.launchPersistentContext(path.join(args.work, "profile"), {
   executablePath: args.chromium, headless: true, acceptDownloads: true, viewport: { width: 1200, height: 900 },
   args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
@@ -355,7 +320,7 @@ fmt.Println("after")`);
     await page.setViewportSize({ width: 1200, height: 900 });
     await menu("Settings", "Theme", "JupyterLab Light");
   }],
-  ...live({ page, browser, address, token, cells, output, until, shows, menu, accept, idle, settled, picture, notebook, say }),
+  ...live({ page, browser, address, token, cells, output, until, shows, menu, accept, idle, settled, picture, notebook, say, cut }),
   ["magics", async () => {
     const file = new URL("magics.ipynb", import.meta.url);
     fs.copyFileSync(file, path.join(args.work, "lab", "notebooks", "magics.ipynb"));

@@ -39,6 +39,7 @@ type core struct {
 	history     *history
 	log         *slog.Logger
 	info        LanguageInfo
+	debugger    Debugger // nil = debug requests are refused
 	session     string
 	ctx         context.Context    // ends with the kernel
 	end         context.CancelFunc // ends the kernel
@@ -72,6 +73,9 @@ func newCore(ctx context.Context, interpreter Interpreter, server *Server, h *hi
 	}
 	if err := c.guard("info", func() { c.info = interpreter.Info() }); err != nil {
 		return nil, err
+	}
+	if d, is := interpreter.(Debugger); is && d.CanDebug() {
+		c.debugger = d
 	}
 	c.ctx, c.end = context.WithCancel(ctx)
 	c.main = c.newShell("")

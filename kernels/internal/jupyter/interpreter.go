@@ -44,6 +44,18 @@ type CommHandler interface {
 	Comm(ctx context.Context, kind string, c Comm, out Output) error
 }
 
+// A Debugger is an Interpreter whose cells can be debugged. Without it debug requests
+// are refused.
+type Debugger interface {
+	// CanDebug reports whether they can be here. It is called once, before all else.
+	CanDebug() bool
+
+	// Debug answers a request of the Debug Adapter Protocol, or of Jupyter's additions
+	// to it. event publishes an event; it may be called after Debug has returned, until
+	// the next call.
+	Debug(ctx context.Context, request map[string]any, event func(map[string]any)) (response map[string]any)
+}
+
 // An ExecuteRequest is a cell to run.
 type ExecuteRequest struct {
 	Code            string

@@ -42,6 +42,10 @@ func (r request) read(content any) error {
 }
 
 func (c *core) kernelInfo(request) (fields, error) {
+	features := []string{"kernel subshells"}
+	if c.debugger != nil {
+		features = append(features, "debugger")
+	}
 	return fields{
 		"protocol_version":       ProtocolVersion,
 		"implementation":         c.info.Implementation,
@@ -49,8 +53,8 @@ func (c *core) kernelInfo(request) (fields, error) {
 		"language_info":          c.info.Language,
 		"banner":                 c.info.Banner,
 		"help_links":             orNone(c.info.HelpLinks),
-		"debugger":               false,
-		"supported_features":     []string{"kernel subshells"},
+		"debugger":               c.debugger != nil,
+		"supported_features":     features,
 	}, nil
 }
 
@@ -166,7 +170,8 @@ func (c *core) shutdownRequest(r request) (fields, error) {
 	return fields{"restart": content.Restart}, err
 }
 
-// debug refuses in the words of the Debug Adapter Protocol and of ours.
+// debug passes a request to the interpreter's debugger. Where there is none it refuses, in
+// the words of the Debug Adapter Protocol and of ours.
 func (c *core) debug(r request) (fields, error) {
 	var content struct {
 		Serial  int    `json:"seq"`
@@ -175,9 +180,16 @@ func (c *core) debug(r request) (fields, error) {
 	if err := r.read(&content); err != nil {
 		return nil, err
 	}
-	err := fail("NotSupported", "jupyter: debug_request: this kernel has no debugger")
-	return fields{
-		"type": "response", "request_seq": content.Serial, "command": content.Command,
-		"success": false, "message": err.Value,
-	}, err
+	if c.debugger == nil {
+		err := fail("NotSupported", "jupyter: debug_request: this kernel has no debugger")
+		return fields{
+			"type": "response", "request_seq": content.Serial, "command": content.Command,
+			"success": false, "message": err.Value,
+		}, err
+	}
+	all := fields{}
+	if err := r.read(&all); err != nil {
+		return nil, err
+	}
+	return c.debugger.Debug(c.ctx, all, func(event map[string]any) { c.publish(r.RawHeader, "debug_event", event) }), nil
 }

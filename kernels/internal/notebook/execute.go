@@ -93,6 +93,7 @@ func (x *execution) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.n.debugger.Cell(x.req.Code, x.req.Count)
 	if plan.Format > 0 {
 		return x.format(plan.Format)
 	}

@@ -17,6 +17,7 @@ import (
 	"gaiden/kernels/internal/cell/complete"
 	"gaiden/kernels/internal/cell/keep"
 	"gaiden/kernels/internal/cell/process"
+	"gaiden/kernels/internal/debugger"
 	"gaiden/kernels/internal/jupyter"
 	"gaiden/kernels/internal/magic"
 	"gaiden/kernels/internal/widget"
@@ -31,6 +32,7 @@ type Notebook struct {
 	Cache   string // kept across kernels: lists of packages, built cells; "" = nothing is kept
 	Go      string // the go command; "" = go in PATH
 	Gopls   string // gopls; "" = where it is found
+	Delve   string // the program dlv, which debugs cells; "" = they cannot be debugged
 	Dir     string // the notebook's directory; "" = the current one
 	Version string // of the kernel
 	Kernel  string // the id by which the Jupyter server knows the kernel; "" = widgets have no page
@@ -82,6 +84,7 @@ type Notebook struct {
 	building sync.Mutex // a program is composed and built: cells of subshells come at the same time
 	builder  *build.Builder
 	gopls    *complete.Gopls
+	debugger *debugger.Debugger
 	asking   atomic.Bool // gopls is at work on a completion
 	library  bool        // Library was there at the start
 	line     widget.Line
@@ -145,6 +148,7 @@ func (n *Notebook) setUp() error {
 	n.composer = &keep.Composer{Module: n.module, Memory: n.memory}
 	n.builder = &build.Builder{Module: n.module, Store: &build.Store{Dir: filepath.Join(cache, "binaries"), Log: n.Log}, Dir: n.Dir, Network: true, Linkers: n.Linkers, Log: n.Log}
 	n.gopls = &complete.Gopls{Path: n.Gopls, Module: n.module, Mark: n.mark + ".gopls"}
+	n.debugger = &debugger.Debugger{Delve: n.Delve, Temp: temp, Variables: n.inspected}
 	n.line.Kernel = n.Kernel
 	n.library = n.hasLibrary()
 	n.env, n.shown, n.autoget = map[string]*string{}, map[string]string{}, true

@@ -83,6 +83,7 @@ func (x *execution) build(ctx context.Context, src parse.Source) (*keep.Program,
 	if err != nil || !program.Run {
 		return program, nil, err
 	}
+	n.builder.Debug = n.debugger.Wants(program.Cells)
 	binary, built, err := n.builder.Build(ctx, &program.Program)
 	for tries := 0; err != nil && tries < maxFetches; tries++ { // what was compiled once, and its module is gone since
 		fetched, failed := x.fetch(ctx, err)
@@ -167,6 +168,17 @@ func (x *execution) start(ctx context.Context, program *keep.Program, binary *bu
 	}
 	if x.req.AllowStdin {
 		command.Ask, command.Wants = x.ask, x.prompt.waiting
+	}
+	if run := n.debugger.Begin(program.Cells); run != nil {
+		defer run.End()
+		command.Env = append(command.Env, run.Environ()...)
+		command.Started = func(pid int) {
+			run.Attach(pid, func(err error) { x.say([]string{err.Error()}) })
+		}
+		command.Stopping = func(ended <-chan struct{}) {
+			run.Abandon()
+			carry.Stop(ended)
+		}
 	}
 	exit, err := command.Run(ctx)
 	n.adopt(left)

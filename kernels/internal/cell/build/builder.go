@@ -67,6 +67,11 @@ type Builder struct {
 	// packages ahead; "" = the toolchain's own links.
 	Linkers string
 
+	// Debug makes programs for a debugger: variables of the cells can be read at every
+	// line, and a program waits before its first one while ReadyEnv names a file that is
+	// not there.
+	Debug bool
+
 	Log *slog.Logger // is told what was damaged; nil = nobody is
 
 	mu       sync.Mutex
@@ -97,11 +102,32 @@ type Program struct {
 
 // The files that a build writes into the module's directory.
 const (
-	mainFile = "main.go"
-	testFile = "main_test.go"
+	mainFile  = "main.go"
+	testFile  = "main_test.go"
+	debugFile = "gaiden_debug.go" // before main.go: its variables come first
 )
 
-var written = []string{mainFile, testFile}
+var written = []string{mainFile, testFile, debugFile}
+
+// ReadyEnv names the environment variable with the file that a program waits for.
+const ReadyEnv = "GAIDEN_DEBUG_READY"
+
+const debugSource = `package main
+
+import (
+	"os"
+	"time"
+)
+
+var _ = func() bool {
+	for path := os.Getenv("` + ReadyEnv + `"); path != ""; time.Sleep(2 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+	}
+	return true
+}()
+`
 
 // Build builds the program. Errors are as for Compose.
 func (b *Builder) Build(ctx context.Context, p *Program) (bin *Binary, cost Cost, err error) {
@@ -114,11 +140,15 @@ func (b *Builder) Build(ctx context.Context, p *Program) (bin *Binary, cost Cost
 	if err != nil {
 		return nil, cost, parse.NewBuildError([]parse.Diagnostic{{Cell: p.Cell, Message: strings.TrimPrefix(err.Error(), "cell: ")}})
 	}
-	direct := p.Direct && len(b.Flags) == 0
+	debug := b.Debug && !p.Test
+	direct := p.Direct && len(b.Flags) == 0 && !debug
 	h := sha256.New()
 	fmt.Fprintln(h, moduleKey, p.Test, b.Flags, stamp, p.neutral())
+	if debug {
+		fmt.Fprintln(h, "debug", p.Cells) // a debugger knows the cells by their numbers
+	}
 	key := fmt.Sprintf("%x", h.Sum(nil)[:12])
-	file, err := b.write(p)
+	file, err := b.write(p, debug)
 	if err != nil {
 		return nil, cost, err
 	}
@@ -205,12 +235,18 @@ func (p *Program) neutral() string {
 
 // write puts the program into the module's directory, where users and their
 // tools (a debugger) find it, and removes the one before.
-func (b *Builder) write(p *Program) (name string, err error) {
+func (b *Builder) write(p *Program, debug bool) (name string, err error) {
 	name, other := mainFile, testFile
 	if p.Test {
 		name, other = other, name
 	}
 	os.Remove(filepath.Join(b.Module.Dir, other))
+	os.Remove(filepath.Join(b.Module.Dir, debugFile))
+	if debug {
+		if err := os.WriteFile(filepath.Join(b.Module.Dir, debugFile), []byte(debugSource), 0o600); err != nil {
+			return "", fmt.Errorf("cell: build: %w", err)
+		}
+	}
 	if err := os.WriteFile(filepath.Join(b.Module.Dir, name), []byte(p.Source), 0o600); err != nil {
 		return "", fmt.Errorf("cell: build: %w", err)
 	}
@@ -367,6 +403,9 @@ func (b *Builder) goBuild(ctx context.Context, p *Program, out string, cost *Cos
 	if p.Test {
 		args = []string{"test", "-c", "-vet=off"}
 		cost.Road = "go test"
+	}
+	if b.Debug && !p.Test {
+		args = []string{"build", "-gcflags=-N -l"} // the cells alone: packages are compiled already
 	}
 	args = append(append(args, "-o", out), b.Flags...)
 	if tags := b.Module.tags(b.Flags); tags != "" {

@@ -56,6 +56,9 @@ type Command struct {
 	// has the output open, until the context ends; the rest as it likes.
 	Linger time.Duration
 
+	// Started is called when the program runs; nil = nobody waits for that.
+	Started func(pid int)
+
 	// Stopping is called before a program is interrupted, unless it ends before;
 	// nil = nothing is to be done. ended is closed when the program has ended.
 	Stopping func(ended <-chan struct{})
@@ -107,6 +110,9 @@ func (c *Command) Run(ctx context.Context) (Exit, error) {
 	var exit Exit
 	exit.Start, exit.PID = time.Since(began), r.cmd.Process.Pid
 	r.read(&exit)
+	if c.Started != nil {
+		c.Started(exit.PID)
+	}
 	if c.Ask != nil {
 		ask, stop := context.WithCancel(ctx)
 		defer stop()
