@@ -29,10 +29,13 @@ func (n *Net) attach(ctx context.Context) error {
 	if n.whole != nil {
 		return n.attachPart()
 	}
-	n.arrayCount = len(n.layout.all())
 	there, err := n.arrayTypes()
 	if err != nil {
 		return err
+	}
+	n.arrayCount = len(n.layout.all())
+	if _, is := there[inputName]; is || n.inferred {
+		n.arrayCount++
 	}
 	missing := n.incomplete(there)
 	if n.readOnly {
@@ -43,7 +46,7 @@ func (n *Net) attach(ctx context.Context) error {
 		if stale, err = n.differences(there); err != nil {
 			return err
 		}
-		if missing == nil && len(stale) == 0 {
+		if _, is := there[inputName]; missing == nil && len(stale) == 0 && (is || !n.inferred) {
 			return nil
 		}
 	}
@@ -97,7 +100,7 @@ func (n *Net) differences(there map[string]wire.Type) (stale []string, err error
 		}
 		wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %s, want %s", v.name, got, typeOf(v.shape)))
 	}
-	known := map[string]bool{"rng": true}
+	known := map[string]bool{"rng": true, inputName: true}
 	for _, s := range n.layout.all() {
 		known[s.name] = true
 	}
@@ -176,7 +179,15 @@ func (n *Net) create(store *model.Store) error {
 	if err != nil {
 		return err
 	}
-	return n.bindNew(n.layout.all(), append(arrays, rest...))
+	slots, arrays := n.layout.all(), append(arrays, rest...)
+	if n.inferred {
+		s, a, err := n.inputArray()
+		if err != nil {
+			return err
+		}
+		slots, arrays = append(slots, s), append(arrays, a)
+	}
+	return n.bindNew(slots, arrays)
 }
 
 // bindNew gives names to arrays that were just requested, once all are there, and takes
@@ -224,6 +235,13 @@ func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []s
 			}
 			missing, arrays = append(missing, v), append(arrays, b.(*session.Array))
 		}
+	}
+	if _, is := there[inputName]; n.inferred && !is {
+		s, a, err := n.inputArray()
+		if err != nil {
+			return err
+		}
+		missing, arrays = append(missing, s), append(arrays, a)
 	}
 	if len(missing)+len(stale) == 0 {
 		return nil

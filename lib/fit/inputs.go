@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,7 +11,9 @@ import (
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/data"
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
+	"gaiden/lib/session"
 )
 
 // What the examples of a data set are, as programs take them.
@@ -153,20 +156,65 @@ func (n *Net) ids(name string, i models.Input, v reflect.Value) ([]int32, error)
 	return l, nil
 }
 
+// inputName is an array of a net that has no Input of its own: the dimensions of an example, as
+// data were uploaded, for later cells.
+const inputName = "input"
+
+// recallInput takes the dimensions of an example from the session, where the net has none.
+func (n *Net) recallInput() error {
+	if n.model.Input != nil || n.model.Inputs != nil {
+		return nil
+	}
+	a, err := n.session.Array(n.name + "/" + inputName)
+	if errors.Is(err, wire.NotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer a.Finalize()
+	shape, err := a.Shape()
+	if err != nil || shape.DType != dtypes.Int32 || shape.Rank() != 1 {
+		return err
+	}
+	dims := make([]int32, shape.Size())
+	if err := a.Values(dims); err != nil {
+		return err
+	}
+	for _, d := range dims {
+		n.model.Input = append(n.model.Input, int(d))
+	}
+	n.inferred = len(dims) > 0
+	return nil
+}
+
+// inputArray is what recallInput reads.
+func (n *Net) inputArray() (s slot, a *session.Array, err error) {
+	dims := make([]int32, len(n.model.Input))
+	for i, d := range n.model.Input {
+		dims[i] = int32(d)
+	}
+	s = slot{name: inputName, shape: shapes.Make(dtypes.Int32, len(dims))}
+	a, err = n.session.Put(dims, s.shape, 0)
+	return s, a, err
+}
+
 // infer takes the dimensions of an example from nested examples, where the net has none; from
 // a set, how many numbers it has.
 func (n *Net) infer(x any) {
 	if n.ready || n.model.Input != nil || n.model.Inputs != nil {
 		return
 	}
+	if n.connect() != nil || n.recallInput() != nil || n.model.Input != nil {
+		return // an error comes again when the net is opened
+	}
 	if s, is := x.(*Set); is {
 		if s != nil && s.shapeOf("x").Rank() == 2 && s.shapeOf("x").DType != dtypes.Int32 {
-			n.model.Input = []int{s.size}
+			n.model.Input, n.inferred = []int{s.size}, true
 		}
 		return
 	}
 	if _, dims, err := flatten("", "", x); err == nil && len(dims) > 1 {
-		n.model.Input = dims[1:]
+		n.model.Input, n.inferred = dims[1:], true
 	}
 }
 

@@ -142,7 +142,35 @@ func TestPredictExamples(t *testing.T) {
 	if _, err := later().Fit(set, Train{Epochs: 1, Quiet: true}); err != nil {
 		t.Error(err)
 	}
+	// The session knows it, for what is given no examples.
+	n := later()
+	if d, err := n.Data("d"); err != nil || d.N != 2 {
+		t.Errorf("Data: got %v, %v", d, err)
+	}
+	if _, err := later().Weights(); err != nil {
+		t.Error(err)
+	}
+	if summary, err := later().Summary(); err != nil || !strings.Contains(summary.String(), "8 in all") && !strings.Contains(summary.String(), "8") {
+		t.Errorf("Summary: got %v, %v", summary, err)
+	}
+	if _, err := later().Predict([][]float32{{1, 2}}); err == nil || !strings.Contains(err.Error(), "want") {
+		t.Errorf("examples of another size: got %v", err)
+	}
+	images := func() *Net {
+		return New("images", models.Net{Name: "images", Layers: []models.Layer{models.Conv2D{Name: "c", Channels: 2, Kernel: 3}, models.Flatten{}, models.Dense{Name: "d", Units: 2}}}, Config{Session: s, FirstLook: true})
+	}
+	pixels := load(t, images(), "pixels", Data{X: data.Array{Dims: []int{2, 5, 4, 1}, Flat: make([]float32, 40)}, Y: []int32{0, 1}})
+	if _, err := images().Predict(pixels); err != nil {
+		t.Errorf("a set of images, whose rows are flat: %v", err)
+	}
+	// After a Reset it is free again.
+	if err := n.Reset(); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := later().Data("d"); err == nil || !strings.Contains(err.Error(), "Input of models.Net is not set") {
 		t.Errorf("got %v, want what to set", err)
+	}
+	if p, err := n.Predict([][]float32{{1, 2}}); err != nil || len(p.Classes) != 1 {
+		t.Errorf("other examples after Reset: got %v, %v", p, err)
 	}
 }

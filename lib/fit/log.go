@@ -35,7 +35,7 @@ func (r *run) startLog() (*runLog, error) {
 	if code, err := os.ReadFile(os.Getenv(session.CodeEnv)); err == nil {
 		about.Code = string(code)
 	}
-	if s, err := n.Summary(); err == nil {
+	if s, err := n.summary(); err == nil {
 		for _, row := range s.Rows {
 			about.Layers = append(about.Layers, runs.Layer{Name: row.Name, Kind: row.Kind})
 		}

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -41,6 +42,7 @@ type core struct {
 	locked     bool // no other program can change its arrays
 	calling    bool // a callback of its training runs
 	arrayCount int  // of the net, in the session
+	inferred   bool // the model's Input is that of examples, not the user's
 	layout     layout
 	traits
 	caches
@@ -153,8 +155,19 @@ func (n *Net) Model() models.Net { return n.model }
 // Config is what the net was made with, its defaults filled in.
 func (n *Net) Config() Config { return n.config }
 
-// Summary describes the net as Keras does, without a session.
-func (n *Net) Summary() (models.Summary, error) { return models.Summarize(&writer{}, n.model) }
+// Summary describes the net as Keras does.
+func (n *Net) Summary() (models.Summary, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.model.Input == nil && n.model.Inputs == nil { // the session may know it
+		if err := cmp.Or(n.connect(), n.recallInput()); err != nil {
+			return models.Summary{}, err
+		}
+	}
+	return n.summary()
+}
+
+func (n *Net) summary() (models.Summary, error) { return models.Summarize(&writer{}, n.model) }
 
 // Session is the session the net lives in, opened if need be.
 func (n *Net) Session() (*session.Session, error) {
@@ -179,6 +192,9 @@ func (n *Net) Reset() error {
 	}
 	defer done()
 	n.ready = false
+	if n.inferred {
+		n.model.Input, n.inferred = nil, false
+	}
 	_, err = n.session.Delete(n.name + "/*")
 	return err
 }
@@ -218,6 +234,9 @@ func (n *Net) openUntil(ctx context.Context) error {
 	}
 	if len(n.model.Parts()) > 0 && n.config.Step == nil {
 		return fmt.Errorf("fit: %s: %s is made of parts, %s, and has no Config.Step: want one, which says what goes into each", n.name, n.model.Name, strings.Join(n.model.Names(), ", "))
+	}
+	if err := n.recallInput(); err != nil {
+		return err
 	}
 	if err := n.attach(ctx); err != nil {
 		if n.model.Input == nil && n.model.Inputs == nil {

@@ -33,7 +33,7 @@ type rule struct {
 // rules are those of the net's layers, and of a map.
 func (n *Net) rules(how ...weights.Map) (rules, error) {
 	all := rules{kept: map[string]rule{}}
-	s, err := n.Summary()
+	s, err := n.summary()
 	if err != nil {
 		return all, err
 	}
