@@ -8,7 +8,7 @@
 // structs and bytes are errors that name the column.
 //
 // It reads with the Arrow project's arrow-go, of which it takes arrays and IPC and neither
-// Parquet nor Flight: a cell that uses this package links 4 MB more than one that does not,
+// Parquet nor Flight: a cell that uses this package links 3 MB more than one that does not,
 // and its first use compiles it, which takes a quarter of a minute on two cores.
 //
 // # What it refuses

@@ -8,9 +8,9 @@
 // their names joined by points. Lists, maps and bytes are errors that name the column. The
 // index that pandas has written is left out, and Table.Notes says so.
 //
-// It reads with parquet-go. A cell that uses this package links 7 MB more than one that does
+// It reads with parquet-go. A cell that uses this package links 11 MB more than one that does
 // not; its first use compiles parquet-go, which takes half a minute on two cores. arrow-go reads
-// Parquet too, but brings gRPC: 30 MB and three minutes.
+// Parquet too, but brings gRPC: 28 MB and three minutes.
 //
 // # What it refuses
 //
