@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -155,19 +156,23 @@ func (n *Net) ids(name string, i models.Input, v reflect.Value) ([]int32, error)
 
 // infer takes the dimensions of an example from nested examples, where the net has none; from
 // a set, how many numbers it has.
-func (n *Net) infer(x any) {
+func (n *Net) infer(x any) error {
 	if n.ready || n.model.Input != nil || n.model.Inputs != nil {
-		return
+		return nil
 	}
-	if s, is := x.(*Set); is {
-		if s != nil && s.shapeOf("x").Rank() == 2 && s.shapeOf("x").DType != dtypes.Int32 {
-			n.model.Input = []int{s.size}
+	switch x := x.(type) {
+	case Inputs:
+		return fmt.Errorf("fit: %s: examples have the inputs %s, and the net has neither Input nor Inputs: want models.Net with Inputs of these names, or one array, as data.Encoder makes with OneHot", n.name, strings.Join(slices.Sorted(maps.Keys(x)), ", "))
+	case *Set:
+		if x != nil && x.shapeOf("x").Rank() == 2 && x.shapeOf("x").DType != dtypes.Int32 {
+			n.model.Input = []int{x.size}
 		}
-		return
+	default:
+		if _, dims, err := flatten("", "", x); err == nil && len(dims) > 1 {
+			n.model.Input = dims[1:]
+		}
 	}
-	if _, dims, err := flatten("", "", x); err == nil && len(dims) > 1 {
-		n.model.Input = dims[1:]
-	}
+	return nil
 }
 
 // flatten is nested slices or arrays as one slice, and the dimensions of the nest.
