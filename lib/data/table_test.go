@@ -102,7 +102,7 @@ func TestDoubts(t *testing.T) {
 		{"Latin-1", "a,b\n1,\"x\ny \xe4\"\n", `f.csv:2:3: column b: byte 0xe4 after "x\ny " is not UTF-8: want UTF-8: the text may be Latin-1: run iconv`},
 		{"UTF-16", "\xff\xfea\x00", "f.csv: text in UTF-16: want UTF-8: save it as CSV UTF-8"},
 		{"a workbook", "PK\x03\x04", "a zip archive or an Excel workbook: want text"},
-		{"Parquet", "PAR1....", "a Parquet file: want text: read it with parquet.Read"},
+		{"Parquet", "PAR1....", "a Parquet file: want text: read it with parquet.ReadTable"},
 		{"gzip that is cut off", "\x1f\x8b\x08\x00", "gzip: unexpected EOF"},
 		{"a comma too many", "a,b\n1,2\n1,2,3\n", `f.csv:3: 3 values, want 2: a, b: a value with ',' in it wants quotes around it`},
 		{"a quote that does not end", "a,b\n1,2\n3,\"x\n4,5\n", "f.csv:4:5: extraneous or missing \" in quoted-field: the quoted value begins at line 3"},
@@ -116,6 +116,8 @@ func TestDoubts(t *testing.T) {
 	}
 	_, err := CSV{}.Read(t.TempDir())
 	wants(t, "a directory", err, "is a directory")
+	_, err = CSV{}.Read("no-such.csv")
+	wants(t, "no file", err, "no-such.csv: no such file or directory: looked for it in /")
 	_, err = CSV{Comma: '"'}.Read(write(t, "f.csv", "a\n1\n"))
 	wants(t, "a bad separator", err, "CSV.Comma is '\"': want another character")
 }

@@ -1,7 +1,7 @@
 // Package parquet reads Parquet files, such as those of pandas and Hugging Face, into tables
 // of package data.
 //
-//	table, err := parquet.Read("houses.parquet")
+//	table, err := parquet.ReadTable("houses.parquet")
 //	encoder, err := table.Encoder("price")
 //
 // Numbers, times, text and bools, which are text, become columns; so do the fields of structs,
@@ -35,8 +35,8 @@ import (
 	"gaiden/lib/data"
 )
 
-// Read reads a table.
-func Read(path string) (*data.Table, error) {
+// ReadTable reads a file.
+func ReadTable(path string) (*data.Table, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
