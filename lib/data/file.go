@@ -41,7 +41,7 @@ func open(path string) (r *bufio.Reader, done func() error, err error) {
 // plain is the text of a file, without a byte order mark.
 func plain(from io.Reader) (*bufio.Reader, error) {
 	r := bufio.NewReader(from)
-	start, err := r.Peek(4)
+	start, err := r.Peek(6)
 	if err != nil && err != io.EOF { // such as a directory
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func plain(from io.Reader) (*bufio.Reader, error) {
 			return nil, fmt.Errorf("gzip: %w", err)
 		}
 		r = bufio.NewReader(z)
-		if start, err = r.Peek(4); err != nil && err != io.EOF {
+		if start, err = r.Peek(6); err != nil && err != io.EOF {
 			return nil, fmt.Errorf("gzip: %w", err)
 		}
 	}
@@ -60,7 +60,7 @@ func plain(from io.Reader) (*bufio.Reader, error) {
 		"\xff\xfe":     utf16Text,
 		"\xfe\xff":     utf16Text,
 		"PAR1":         "a Parquet file: want text: read it with parquet.ReadTable",
-		"ARRO":         "an Arrow file: want text: read it with arrow.ReadTable",
+		"ARROW1":       "an Arrow file: want text: read it with arrow.ReadTable",
 		"\xd0\xcf\x11": "an Excel workbook of the old form: want text: save the sheet as CSV UTF-8",
 		"SQLi":         "a database of SQLite: want text: export the table as CSV",
 	} {

@@ -103,6 +103,7 @@ func TestDoubts(t *testing.T) {
 		{"UTF-16", "\xff\xfea\x00", "f.csv: text in UTF-16: want UTF-8: save it as CSV UTF-8"},
 		{"a workbook", "PK\x03\x04", "a zip archive or an Excel workbook: want text"},
 		{"Parquet", "PAR1....", "a Parquet file: want text: read it with parquet.ReadTable"},
+		{"Arrow", "ARROW1..", "an Arrow file: want text: read it with arrow.ReadTable"},
 		{"gzip that is cut off", "\x1f\x8b\x08\x00", "gzip: unexpected EOF"},
 		{"a comma too many", "a,b\n1,2\n1,2,3\n", `f.csv:3: 3 values, want 2: a, b: a value with ',' in it wants quotes around it`},
 		{"a quote that does not end", "a,b\n1,2\n3,\"x\n4,5\n", "f.csv:4:5: extraneous or missing \" in quoted-field: the quoted value begins at line 3"},
