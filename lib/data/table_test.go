@@ -223,6 +223,37 @@ func TestTableOf(t *testing.T) {
 	wants(t, "no rows", err, "want at least one")
 }
 
+func TestExamplesOf(t *testing.T) {
+	type digit struct {
+		Pixels [2][]byte
+		Bright *float32 `data:"bright"`
+		Label  int32
+		Name   string `data:"-"`
+	}
+	half := float32(0.5)
+	rows := []digit{{[2][]byte{{1, 2, 3}, {4, 5, 6}}, &half, 7, "a"}, {[2][]byte{{7, 8, 9}, {10, 11, 12}}, &half, 3, "b"}}
+	want := Examples{X: Inputs{"Pixels": Array{[]int{2, 2, 3}, []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}, "bright": Array{[]int{2}, []float32{0.5, 0.5}}}, Y: []int32{7, 3}, N: 2}
+	if got, err := ExamplesOf(rows, "Label"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	type point struct{ XY [2]float64 }
+	if got, err := ExamplesOf([]point{{[2]float64{1, 2}}}, ""); err != nil || !reflect.DeepEqual(got, Examples{X: Array{[]int{1, 2}, []float64{1, 2}}, N: 1}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for want, f := range map[string]func() (Examples, error){
+		"field Pixels of row 1 has length 2: want 3 as in the first row": func() (Examples, error) {
+			return ExamplesOf([]digit{rows[0], {[2][]byte{{1, 2}, {3, 4}}, &half, 1, ""}}, "Label")
+		},
+		"field Bright of row 1 is nil":                 func() (Examples, error) { return ExamplesOf([]digit{rows[0], {rows[0].Pixels, nil, 1, ""}}, "Label") },
+		`want fields, and one called "label"`:          func() (Examples, error) { return ExamplesOf(rows, "label") },
+		"field Text is a string: want numbers, bools":  func() (Examples, error) { return ExamplesOf([]struct{ Text string }{{}}, "") },
+		"ExamplesOf a []struct {}: no exported fields": func() (Examples, error) { return ExamplesOf([]struct{}{{}}, "") },
+	} {
+		_, err := f()
+		wants(t, want, err, want)
+	}
+}
+
 func TestTableParts(t *testing.T) {
 	all, err := CSV{}.Read(write(t, "f.csv", "x,y,c\n1,a,$2\n2,b,$3\n3,a,\n4,a,$5\n5,b,$6\n6,a,$7\n"))
 	if err != nil {
