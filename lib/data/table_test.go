@@ -210,6 +210,7 @@ func TestTableOf(t *testing.T) {
 		own   int
 	}
 	three := 3
+	_ = row{}.own
 	rows := []*row{{base{1 << 53}, 1.5, &three, "Rome", time.Date(2024, 1, 2, 0, 0, 0, 0, time.UTC), true, nil, 0}, nil, {base{1<<53 + 1}, 2, nil, "", time.Time{}, false, nil, 0}}
 	got, err := TableOf(rows)
 	if want := "ID text 9007199254740992||9007199254740993; size numbers 1.5||2; Rooms numbers 3||; City text Rome||; Sold times 2024-01-02||; New text true||false"; err != nil || kinds(got) != want {
