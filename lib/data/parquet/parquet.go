@@ -18,8 +18,10 @@
 package parquet
 
 import (
+	"bufio"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/big"
 	"os"
 	"slices"
@@ -30,6 +32,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes/float16"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
 	"gaiden/lib/data"
@@ -54,11 +57,7 @@ func ReadTable(path string) (*data.Table, error) {
 	return t, nil
 }
 
-type readerAt interface {
-	ReadAt(b []byte, off int64) (int, error)
-}
-
-func read(r readerAt, size int64) (t *data.Table, err error) {
+func read(r io.ReaderAt, size int64) (t *data.Table, err error) {
 	defer func() { // parquet-go trusts files
 		if p := recover(); p != nil {
 			t, err = nil, fmt.Errorf("damaged: %v", p)
@@ -90,7 +89,7 @@ func read(r readerAt, size int64) (t *data.Table, err error) {
 	if most := 1<<24 + 20000*size; rows < 1 || rows > most/int64(len(leaves)+1) {
 		return nil, fmt.Errorf("%d rows of %d columns in %d bytes: want 1 or more rows, and no damage", rows, len(leaves), size)
 	}
-	if err := sizes(f, size); err != nil {
+	if err := sizes(r, f, size); err != nil {
 		return nil, err
 	}
 	t = &data.Table{}
@@ -108,12 +107,33 @@ func read(r readerAt, size int64) (t *data.Table, err error) {
 	return t.With() // checks it
 }
 
-// sizes refuses column chunks that say they are larger than any that compression makes.
-func sizes(f *parquet.File, size int64) error {
+// sizes refuses column chunks and pages that say they are larger than any that compression
+// makes: parquet-go would take the memory for them first.
+func sizes(r io.ReaderAt, f *parquet.File, size int64) error {
+	most := func(compressed int64) int64 { return 1<<22 + 20000*compressed }
 	for _, g := range f.Metadata().RowGroups {
 		for _, c := range g.Columns {
-			if m := c.MetaData; m.TotalUncompressedSize < 0 || m.TotalUncompressedSize > 1<<24+20000*size || m.TotalCompressedSize < 0 || m.TotalCompressedSize > size {
-				return fmt.Errorf("column %s of %d bytes in %d: damaged", strings.Join(m.PathInSchema, "."), m.TotalUncompressedSize, size)
+			m := c.MetaData
+			damaged := fmt.Errorf("column %s of %d bytes in %d: damaged", strings.Join(m.PathInSchema, "."), m.TotalUncompressedSize, size)
+			if m.TotalUncompressedSize < 0 || m.TotalUncompressedSize > most(size) || m.TotalCompressedSize < 0 || m.TotalCompressedSize > size {
+				return damaged
+			}
+			at := m.DataPageOffset
+			if m.DictionaryPageOffset > 0 && m.DictionaryPageOffset < at {
+				at = m.DictionaryPageOffset
+			}
+			for end := min(at+m.TotalCompressedSize, size); at >= 0 && at < end; {
+				section := io.NewSectionReader(r, at, end-at)
+				buffered := bufio.NewReaderSize(section, 512)
+				var page format.PageHeader
+				if thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(buffered)).Decode(&page) != nil {
+					break // parquet-go says why
+				}
+				if page.CompressedPageSize < 0 || int64(page.UncompressedPageSize) > most(int64(page.CompressedPageSize)) {
+					return damaged
+				}
+				read, _ := section.Seek(0, io.SeekCurrent)
+				at += read - int64(buffered.Buffered()) + int64(page.CompressedPageSize)
 			}
 		}
 	}

@@ -96,6 +96,22 @@ func TestReadTable(t *testing.T) {
 	}
 }
 
+// TestBounded holds that a page that says it is large takes no memory.
+func TestBounded(t *testing.T) {
+	for _, name := range []string{"parquet snappy", "parquet gzip", "parquet zstd"} {
+		b := files(t)[name]
+		const at = 7 // the uncompressed size of the first page, one byte
+		large := slices.Concat(b[:at], []byte{0xfe, 0xff, 0xff, 0xff, 0x0f}, b[at+1:])
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := read(bytes.NewReader(large), int64(len(large)))
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; err == nil || !strings.Contains(err.Error(), "damaged") || used > 1<<24 {
+			t.Errorf("%s: got %v, and %d bytes are allocated", name, err, used)
+		}
+	}
+}
+
 // FuzzReadTable holds that damaged files are errors, and take memory for what they hold.
 func FuzzReadTable(f *testing.F) {
 	for name, b := range files(f) {
