@@ -1,6 +1,7 @@
 package arrow
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"os"
@@ -80,6 +81,25 @@ func TestReadTable(t *testing.T) {
 	}
 	if _, err := ReadTable("/no/such/file"); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestBounded holds that a buffer that says it is large takes no memory.
+func TestBounded(t *testing.T) {
+	for name, sign := range map[string]string{"arrow lz4": "\x04\x22\x4d\x18", "arrow zstd": "\x28\xb5\x2f\xfd"} {
+		b := slices.Clone(files(t)[name])
+		at := bytes.Index(b, []byte(sign)) - 8 // the uncompressed size of the first buffer
+		if at < 0 {
+			t.Fatalf("%s: no frame", name)
+		}
+		b[at+4] = 1 // 4 GiB
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := read(b)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; err == nil || used > 1<<24 {
+			t.Errorf("%s: got %v, and %d bytes are allocated", name, err, used)
+		}
 	}
 }
 
