@@ -3,7 +3,7 @@ module gaiden
 go 1.26.5
 
 require (
-	github.com/apache/arrow-go/v18 v18.5.2 // reads Arrow and Feather; its Parquet brings gRPC, 30 MB in a cell
+	github.com/apache/arrow-go/v18 v18.5.2 // reads Arrow and Feather; its Parquet brings gRPC, 28 MB in a cell
 	github.com/dlclark/regexp2 v1.11.5 // expressions of tokenizers, which have lookahead
 	github.com/ebitengine/purego v0.10.0 // C libraries (PJRT) without a C compiler
 	github.com/go-zeromq/zmq4 v0.17.0 // front ends of tests and benchmarks, by other hands than the kernel; not linked into gaiden
@@ -15,7 +15,7 @@ require (
 	github.com/janpfeifer/gonb v0.11.4 // what cells show and ask: protocol and widgets
 	github.com/microcosm-cc/bluemonday v1.0.27 // what of a notebook's HTML a page may hold: an allow-list that others keep
 	github.com/modelcontextprotocol/go-sdk v1.8.0 // gaiden mcp: the protocol of tools for language models; linked into gaiden, not into cells
-	github.com/parquet-go/parquet-go v0.32.0 // reads Parquet, in a third of the size of arrow-go
+	github.com/parquet-go/parquet-go v0.32.0 // reads Parquet, in less than half of the size of arrow-go
 	github.com/yuin/goldmark v1.8.7 // text cells are Markdown as GitHub and JupyterLab have it
 	golang.org/x/image v0.43.0 // pictures as PNG: fonts and an area rasterizer of the Go project
 	golang.org/x/net v0.54.0 // HTML read as browsers read it

@@ -72,14 +72,16 @@ func (b *bench) stream(s *session.Session, c trainCase) error {
 	}
 	t := fit.Train{Epochs: max(1, c.epochs), Batch: c.batch, DropLast: true, Quiet: true}
 	waits, epochs := 0, 0
+	used := map[*fit.Set][]float64{} // CPU time, which says more than a clock where others use the machine
 	timed := func(set *fit.Set) func() (float64, error) {
 		return func() (float64, error) {
-			began := time.Now()
+			began, cpu := time.Now(), cpuTime()
 			h, err := net.Fit(set, t)
 			if err != nil {
 				return 0, err
 			}
 			waits, epochs = waits+h.Waits, epochs+t.Epochs
+			used[set] = append(used[set], (cpuTime()-cpu)/float64(h.Steps)*1e6)
 			return time.Since(began).Seconds() / float64(h.Steps) * 1e6, nil
 		}
 	}
@@ -93,6 +95,8 @@ func (b *bench) stream(s *session.Session, c trainCase) error {
 	if err := b.rounds(c.name, subjects, func() error { return nil }); err != nil {
 		return err
 	}
+	b.addSamples(c.name+"-cpu-epochs", "resident", "µs of CPU time", used[resident][1:])
+	b.addSamples(c.name+"-cpu-epochs", "stream", "µs of CPU time", used[stream][1:])
 	b.addSamples(c.name, "waits of a device for the stream, each epoch", "", []float64{2 * float64(waits) / float64(epochs)})
 	return nil
 }

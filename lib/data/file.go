@@ -4,17 +4,31 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 )
+
+// fileError is that a file or a folder cannot be read, and where it was looked for.
+func fileError(err error) error {
+	wrong := new(fs.PathError)
+	if errors.As(err, &wrong) && errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(wrong.Path) {
+		if dir, _ := os.Getwd(); dir != "" {
+			return fmt.Errorf("data: %w: looked for it in %s", err, dir)
+		}
+	}
+	return fmt.Errorf("data: %w", err)
+}
 
 // open opens a file of text; one that gzip has compressed is decompressed. Files of other
 // programs, which begin with signs of their own, are refused.
 func open(path string) (r *bufio.Reader, done func() error, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("data: %w", err)
+		return nil, nil, fileError(err)
 	}
 	r, err = plain(f)
 	if err != nil {
@@ -27,7 +41,7 @@ func open(path string) (r *bufio.Reader, done func() error, err error) {
 // plain is the text of a file, without a byte order mark.
 func plain(from io.Reader) (*bufio.Reader, error) {
 	r := bufio.NewReader(from)
-	start, err := r.Peek(4)
+	start, err := r.Peek(6)
 	if err != nil && err != io.EOF { // such as a directory
 		return nil, err
 	}
@@ -37,7 +51,7 @@ func plain(from io.Reader) (*bufio.Reader, error) {
 			return nil, fmt.Errorf("gzip: %w", err)
 		}
 		r = bufio.NewReader(z)
-		if start, err = r.Peek(4); err != nil && err != io.EOF {
+		if start, err = r.Peek(6); err != nil && err != io.EOF {
 			return nil, fmt.Errorf("gzip: %w", err)
 		}
 	}
@@ -45,8 +59,8 @@ func plain(from io.Reader) (*bufio.Reader, error) {
 		"PK\x03\x04":   "a zip archive or an Excel workbook: want text: unpack it, or save the sheet as CSV UTF-8",
 		"\xff\xfe":     utf16Text,
 		"\xfe\xff":     utf16Text,
-		"PAR1":         "a Parquet file: want text: read it with parquet.Read",
-		"ARRO":         "an Arrow file: want text: read it with arrow.Read",
+		"PAR1":         "a Parquet file: want text: read it with parquet.ReadTable",
+		"ARROW1":       "an Arrow file: want text: read it with arrow.ReadTable",
 		"\xd0\xcf\x11": "an Excel workbook of the old form: want text: save the sheet as CSV UTF-8",
 		"SQLi":         "a database of SQLite: want text: export the table as CSV",
 	} {

@@ -62,7 +62,7 @@ func readFolder(dir, want string, classes []string) (folder, error) {
 func visible(dir string) (l []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
+		return nil, fileError(err)
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), ".") {

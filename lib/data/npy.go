@@ -4,8 +4,10 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"reflect"
@@ -21,12 +23,12 @@ import (
 func NPY(path string) (Array, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return Array{}, fmt.Errorf("data: %w", err)
+		return Array{}, fileError(err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return Array{}, fmt.Errorf("data: %w", err)
+		return Array{}, fileError(err)
 	}
 	a, err := readNPY(f, info.Size())
 	if err != nil {
@@ -38,6 +40,9 @@ func NPY(path string) (Array, error) {
 // NPZ reads the arrays of an archive of NumPy's savez or savez_compressed, by name.
 func NPZ(path string) (map[string]Array, error) {
 	z, err := zip.OpenReader(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fileError(err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("data: %s: %w", path, err)
 	}

@@ -102,7 +102,8 @@ func TestDoubts(t *testing.T) {
 		{"Latin-1", "a,b\n1,\"x\ny \xe4\"\n", `f.csv:2:3: column b: byte 0xe4 after "x\ny " is not UTF-8: want UTF-8: the text may be Latin-1: run iconv`},
 		{"UTF-16", "\xff\xfea\x00", "f.csv: text in UTF-16: want UTF-8: save it as CSV UTF-8"},
 		{"a workbook", "PK\x03\x04", "a zip archive or an Excel workbook: want text"},
-		{"Parquet", "PAR1....", "a Parquet file: want text: read it with parquet.Read"},
+		{"Parquet", "PAR1....", "a Parquet file: want text: read it with parquet.ReadTable"},
+		{"Arrow", "ARROW1..", "an Arrow file: want text: read it with arrow.ReadTable"},
 		{"gzip that is cut off", "\x1f\x8b\x08\x00", "gzip: unexpected EOF"},
 		{"a comma too many", "a,b\n1,2\n1,2,3\n", `f.csv:3: 3 values, want 2: a, b: a value with ',' in it wants quotes around it`},
 		{"a quote that does not end", "a,b\n1,2\n3,\"x\n4,5\n", "f.csv:4:5: extraneous or missing \" in quoted-field: the quoted value begins at line 3"},
@@ -116,6 +117,8 @@ func TestDoubts(t *testing.T) {
 	}
 	_, err := CSV{}.Read(t.TempDir())
 	wants(t, "a directory", err, "is a directory")
+	_, err = CSV{}.Read("no-such.csv")
+	wants(t, "no file", err, "no-such.csv: no such file or directory: looked for it in /")
 	_, err = CSV{Comma: '"'}.Read(write(t, "f.csv", "a\n1\n"))
 	wants(t, "a bad separator", err, "CSV.Comma is '\"': want another character")
 }
@@ -207,6 +210,7 @@ func TestTableOf(t *testing.T) {
 		own   int
 	}
 	three := 3
+	_ = row{}.own
 	rows := []*row{{base{1 << 53}, 1.5, &three, "Rome", time.Date(2024, 1, 2, 0, 0, 0, 0, time.UTC), true, nil, 0}, nil, {base{1<<53 + 1}, 2, nil, "", time.Time{}, false, nil, 0}}
 	got, err := TableOf(rows)
 	if want := "ID text 9007199254740992||9007199254740993; size numbers 1.5||2; Rooms numbers 3||; City text Rome||; Sold times 2024-01-02||; New text true||false"; err != nil || kinds(got) != want {
@@ -218,6 +222,37 @@ func TestTableOf(t *testing.T) {
 	wants(t, "no slice", err, "want a slice of structs")
 	_, err = TableOf([]row{})
 	wants(t, "no rows", err, "want at least one")
+}
+
+func TestExamplesOf(t *testing.T) {
+	type digit struct {
+		Pixels [2][]byte
+		Bright *float32 `data:"bright"`
+		Label  int32
+		Name   string `data:"-"`
+	}
+	half := float32(0.5)
+	rows := []digit{{[2][]byte{{1, 2, 3}, {4, 5, 6}}, &half, 7, "a"}, {[2][]byte{{7, 8, 9}, {10, 11, 12}}, &half, 3, "b"}}
+	want := Examples{X: Inputs{"Pixels": Array{[]int{2, 2, 3}, []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}, "bright": Array{[]int{2}, []float32{0.5, 0.5}}}, Y: []int32{7, 3}, N: 2}
+	if got, err := ExamplesOf(rows, "Label"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	type point struct{ XY [2]float64 }
+	if got, err := ExamplesOf([]point{{[2]float64{1, 2}}}, ""); err != nil || !reflect.DeepEqual(got, Examples{X: Array{[]int{1, 2}, []float64{1, 2}}, N: 1}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for want, f := range map[string]func() (Examples, error){
+		"field Pixels of row 1 has length 2: want 3 as in the first row": func() (Examples, error) {
+			return ExamplesOf([]digit{rows[0], {[2][]byte{{1, 2}, {3, 4}}, &half, 1, ""}}, "Label")
+		},
+		"field Bright of row 1 is nil":                 func() (Examples, error) { return ExamplesOf([]digit{rows[0], {rows[0].Pixels, nil, 1, ""}}, "Label") },
+		`want fields, and one called "label"`:          func() (Examples, error) { return ExamplesOf(rows, "label") },
+		"field Text is a string: want numbers, bools":  func() (Examples, error) { return ExamplesOf([]struct{ Text string }{{}}, "") },
+		"ExamplesOf a []struct {}: no exported fields": func() (Examples, error) { return ExamplesOf([]struct{}{{}}, "") },
+	} {
+		_, err := f()
+		wants(t, want, err, want)
+	}
 }
 
 func TestTableParts(t *testing.T) {

@@ -20,7 +20,7 @@ type Corpus struct {
 func Text(path string) (Corpus, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return Corpus{}, fmt.Errorf("data: %w", err)
+		return Corpus{}, fileError(err)
 	}
 	for i, line := range strings.Split(string(b), "\n") {
 		if !utf8.ValidString(line) {
@@ -57,7 +57,7 @@ func TextOf(s string) Corpus {
 func Bytes(path string) (Corpus, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return Corpus{}, fmt.Errorf("data: %w", err)
+		return Corpus{}, fileError(err)
 	}
 	if len(b) == 0 {
 		return Corpus{}, fmt.Errorf("data: %s: empty: want at least a byte", path)

@@ -28,7 +28,7 @@ func (s *Sound) String() string {
 func WAV(path string) (*Sound, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
+		return nil, fileError(err)
 	}
 	s, err := readWAV(b)
 	if err != nil {

@@ -57,7 +57,9 @@ func (s *Set) String() string {
 func (n *Net) Upload(name string, d Data) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.infer(d.X)
+	if err := n.infer(d.X); err != nil {
+		return nil, err
+	}
 	if err := n.open(); err != nil {
 		return nil, err
 	}

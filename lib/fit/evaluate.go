@@ -22,7 +22,9 @@ func (n *Net) Evaluate(s *Set) (*Score, error) {
 	ctx := n.context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.infer(s)
+	if err := n.infer(s); err != nil {
+		return nil, err
+	}
 	if err := n.open(); err != nil {
 		return nil, err
 	}

@@ -1,8 +1,10 @@
 package fit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -200,22 +202,26 @@ func (n *Net) inputArray() (s slot, a *session.Array, err error) {
 
 // infer takes the dimensions of an example from nested examples, where the net has none; from
 // a set, how many numbers it has.
-func (n *Net) infer(x any) {
+func (n *Net) infer(x any) error {
 	if n.ready || n.model.Input != nil || n.model.Inputs != nil {
-		return
+		return nil
 	}
-	if n.connect() != nil || n.recallInput() != nil || n.model.Input != nil {
-		return // an error comes again when the net is opened
+	if err := cmp.Or(n.connect(), n.recallInput()); err != nil || n.model.Input != nil {
+		return err
 	}
-	if s, is := x.(*Set); is {
-		if s != nil && s.shapeOf("x").Rank() == 2 && s.shapeOf("x").DType != dtypes.Int32 {
-			n.model.Input, n.inferred = []int{s.size}, true
+	switch x := x.(type) {
+	case Inputs:
+		return fmt.Errorf("fit: %s: examples have the inputs %s, and the net has neither Input nor Inputs: want models.Net with Inputs of these names, or one array, as data.Encoder makes with OneHot", n.name, strings.Join(slices.Sorted(maps.Keys(x)), ", "))
+	case *Set:
+		if x != nil && x.shapeOf("x").Rank() == 2 && x.shapeOf("x").DType != dtypes.Int32 {
+			n.model.Input, n.inferred = []int{x.size}, true
 		}
-		return
+	default:
+		if _, dims, err := flatten("", "", x); err == nil && len(dims) > 1 {
+			n.model.Input, n.inferred = dims[1:], true
+		}
 	}
-	if _, dims, err := flatten("", "", x); err == nil && len(dims) > 1 {
-		n.model.Input, n.inferred = dims[1:], true
-	}
+	return nil
 }
 
 // flatten is nested slices or arrays as one slice, and the dimensions of the nest.

@@ -167,6 +167,9 @@ func TestPredictExamples(t *testing.T) {
 	if err := n.Reset(); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := later().Upload("e", Data{X: Inputs{"a": d.X, "b": d.X}}); err == nil || !strings.Contains(err.Error(), "examples have the inputs a, b, and the net has neither Input nor Inputs") {
+		t.Errorf("got %v, want the names", err)
+	}
 	if _, err := later().Data("d"); err == nil || !strings.Contains(err.Error(), "Input of models.Net is not set") {
 		t.Errorf("got %v, want what to set", err)
 	}

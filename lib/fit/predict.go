@@ -32,7 +32,9 @@ func (n *Net) withExamples(name string, x any, do func(context.Context, *Set) er
 	if d, is := x.(Data); is {
 		x = d.X
 	}
-	n.infer(x)
+	if err := n.infer(x); err != nil {
+		return err
+	}
 	if err := n.open(); err != nil {
 		return err
 	}

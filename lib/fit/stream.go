@@ -36,7 +36,9 @@ func (n *Net) Stream(name string, all iter.Seq2[Data, error], buffer int) (*Set,
 	if first == nil {
 		return nil, fmt.Errorf("fit: stream %s: the iterator gives no examples: want some", name)
 	}
-	n.infer(first.X)
+	if err := n.infer(first.X); err != nil {
+		return nil, err
+	}
 	if err := n.open(); err != nil {
 		return nil, err
 	}

@@ -55,7 +55,9 @@ func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.infer(data)
+	if err := n.infer(data); err != nil {
+		return nil, err
+	}
 	done, err := n.acquire(ctx, training)
 	if err != nil {
 		return nil, err

@@ -1,14 +1,14 @@
 // Package arrow reads files of Apache Arrow, which pandas and Polars call Feather, and streams
 // of Arrow's records, into tables of package data.
 //
-//	table, err := arrow.Read("houses.feather")
+//	table, err := arrow.ReadTable("houses.feather")
 //	encoder, err := table.Encoder("price")
 //
 // Numbers, times, text, dictionaries of text and bools, which are text, become columns. Lists,
 // structs and bytes are errors that name the column.
 //
 // It reads with the Arrow project's arrow-go, of which it takes arrays and IPC and neither
-// Parquet nor Flight: a cell that uses this package links 4 MB more than one that does not,
+// Parquet nor Flight: a cell that uses this package links 3 MB more than one that does not,
 // and its first use compiles it, which takes a quarter of a minute on two cores.
 //
 // # What it refuses
@@ -32,8 +32,8 @@ import (
 	"gaiden/lib/data"
 )
 
-// Read reads a table.
-func Read(path string) (*data.Table, error) {
+// ReadTable reads a file.
+func ReadTable(path string) (*data.Table, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
@@ -52,7 +52,7 @@ func records(b []byte, mem memory.Allocator) (schema *arrow.Schema, next func() 
 	case bytes.HasPrefix(b, []byte("FEA1")):
 		return nil, nil, fmt.Errorf("Feather of version 1: want version 2: write it with pandas' to_feather(version=2)")
 	case bytes.HasPrefix(b, []byte("PAR1")):
-		return nil, nil, fmt.Errorf("a Parquet file: want Arrow: read it with parquet.Read")
+		return nil, nil, fmt.Errorf("a Parquet file: want Arrow: read it with parquet.ReadTable")
 	case bytes.HasPrefix(b, []byte("ARROW1")):
 		r, err := ipc.NewFileReader(bytes.NewReader(b), ipc.WithAllocator(mem))
 		if err != nil {

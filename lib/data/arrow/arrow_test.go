@@ -1,6 +1,7 @@
 package arrow
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"os"
@@ -54,7 +55,7 @@ func same(a, b []data.Column) bool {
 	})
 }
 
-func TestRead(t *testing.T) {
+func TestReadTable(t *testing.T) {
 	for name, b := range files(t) {
 		if !strings.HasPrefix(name, "arrow") {
 			continue
@@ -75,16 +76,35 @@ func TestRead(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "x.feather")
 	os.WriteFile(path, []byte("a,b\n1,2\n"), 0o600)
-	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "x.feather: neither a file of Arrow") {
+	if _, err := ReadTable(path); err == nil || !strings.Contains(err.Error(), "x.feather: neither a file of Arrow") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Read("/no/such/file"); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := ReadTable("/no/such/file"); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// FuzzRead holds that damaged files are errors, and take memory for what they hold.
-func FuzzRead(f *testing.F) {
+// TestBounded holds that a buffer that says it is large takes no memory.
+func TestBounded(t *testing.T) {
+	for name, sign := range map[string]string{"arrow lz4": "\x04\x22\x4d\x18", "arrow zstd": "\x28\xb5\x2f\xfd"} {
+		b := slices.Clone(files(t)[name])
+		at := bytes.Index(b, []byte(sign)) - 8 // the uncompressed size of the first buffer
+		if at < 0 {
+			t.Fatalf("%s: no frame", name)
+		}
+		b[at+4] = 1 // 4 GiB
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := read(b)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; err == nil || used > 1<<24 {
+			t.Errorf("%s: got %v, and %d bytes are allocated", name, err, used)
+		}
+	}
+}
+
+// FuzzReadTable holds that damaged files are errors, and take memory for what they hold.
+func FuzzReadTable(f *testing.F) {
 	for name, b := range files(f) {
 		if strings.HasPrefix(name, "arrow") {
 			f.Add(b)

@@ -55,7 +55,7 @@ func same(a, b []data.Column) bool {
 	})
 }
 
-func TestRead(t *testing.T) {
+func TestReadTable(t *testing.T) {
 	for name, b := range files(t) {
 		if !strings.HasPrefix(name, "parquet") {
 			continue
@@ -88,16 +88,32 @@ func TestRead(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "x.parquet")
 	os.WriteFile(path, []byte("a,b\n1,2\n"), 0o600)
-	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "x.parquet: no Parquet: it does not begin with PAR1") {
+	if _, err := ReadTable(path); err == nil || !strings.Contains(err.Error(), "x.parquet: no Parquet: it does not begin with PAR1") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Read("/no/such/file"); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := ReadTable("/no/such/file"); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// FuzzRead holds that damaged files are errors, and take memory for what they hold.
-func FuzzRead(f *testing.F) {
+// TestBounded holds that a page that says it is large takes no memory.
+func TestBounded(t *testing.T) {
+	for _, name := range []string{"parquet snappy", "parquet gzip", "parquet zstd"} {
+		b := files(t)[name]
+		const at = 7 // the uncompressed size of the first page, one byte
+		large := slices.Concat(b[:at], []byte{0xfe, 0xff, 0xff, 0xff, 0x0f}, b[at+1:])
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := read(bytes.NewReader(large), int64(len(large)))
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; err == nil || !strings.Contains(err.Error(), "damaged") || used > 1<<24 {
+			t.Errorf("%s: got %v, and %d bytes are allocated", name, err, used)
+		}
+	}
+}
+
+// FuzzReadTable holds that damaged files are errors, and take memory for what they hold.
+func FuzzReadTable(f *testing.F) {
 	for name, b := range files(f) {
 		if strings.HasPrefix(name, "parquet") {
 			f.Add(b)
