@@ -280,16 +280,19 @@ func TestSeveralOutputs(t *testing.T) {
 		x := models.Call(scope, models.Dense{Name: "body", Units: 12, Act: models.ReLU}, in["x"])
 		return Concatenate([]*Node{models.Call(scope, models.Dense{Name: "class", Units: 3}, x), models.Call(scope, models.Dense{Name: "size", Units: 1}, x)}, -1)
 	}}
-	n := attach(t, s, "net", net, Config{Seed: 1, Loss: losses.Joint{{Name: "class", Size: 3, Loss: losses.CrossEntropy{}}, {Name: "size", Size: 1, Loss: losses.MSE{}, Weight: 2}}})
+	n := attach(t, s, "net", net, Config{Seed: 1, Loss: losses.Joint{{Name: "class", Size: 3, Loss: losses.CrossEntropy{}}, {Name: "size", Size: 1, Loss: losses.MSE{}, Weight: 2}},
+		Metrics: []metrics.Metric{metrics.Of{Part: "class", Metric: metrics.Accuracy{}}, metrics.Of{Part: "size", Metric: metrics.MAE{}}}})
 	x, y := make([]float32, 180), make([]float32, 120)
 	for i := range 60 {
 		x[3*i+i%3] = 1
 		y[2*i], y[2*i+1] = float32(i%3), float32(i%3)-1
 	}
 	set := load(t, n, "d", Data{X: x, Y: y})
-	if _, err := n.Fit(set, Train{Epochs: 60, Batch: 10, LearningRate: 0.02}); err != nil {
+	h, err := n.Fit(set, Train{Epochs: 60, Batch: 10, LearningRate: 0.02, Validation: set, Monitor: "class_accuracy", Patience: 100})
+	if err != nil {
 		t.Fatal(err)
 	}
+	score := h.Last().Validation
 	p, err := n.Predict(x[:9])
 	if err != nil {
 		t.Fatal(err)
@@ -298,6 +301,14 @@ func TestSeveralOutputs(t *testing.T) {
 		row := p.Output[4*i : 4*i+4]
 		if class := slices.Index(row[:3], slices.Max(row[:3])); class != i || math.Abs(float64(row[3])-float64(i-1)) > 0.1 {
 			t.Errorf("example %d: got %v, want class %d and %d", i, row, i, i-1)
+		}
+	}
+	if class, size := score.Metric("class_accuracy"), score.Metric("size_mae"); class != 1 || !(0 < size && size < 0.1) {
+		t.Errorf("class_accuracy is %g and size_mae %g, want 1 and a little more than 0", class, size)
+	}
+	for want, m := range map[string]metrics.Metric{`of part "color": want one of class`: metrics.Of{Part: "color", Metric: metrics.MAE{}}, "want metrics.Of{Part:": metrics.MAE{}} {
+		if _, err := attach(t, s, "wrong", net, Config{Loss: n.Config().Loss, Metrics: []metrics.Metric{m}}).Upload("d", Data{X: x, Y: y}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 	for want, y := range map[string][]float32{"target class of example 0 is 3: want a label": {3, 0}, "1 target numbers for 1 examples": {3}} {

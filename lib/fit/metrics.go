@@ -76,6 +76,10 @@ func (n *Net) metricsOf(labels bool) (all measured, err error) {
 		if _, is := m.(metrics.Accuracy); is && labels {
 			continue
 		}
+		m, err := n.ofPart(m)
+		if err != nil {
+			return nil, err
+		}
 		sums, err := m.Sums(output, y)
 		if err != nil {
 			return nil, err
@@ -88,18 +92,42 @@ func (n *Net) metricsOf(labels bool) (all measured, err error) {
 	return all, nil
 }
 
+// ofPart is a metric that knows where the results of its part of a losses.Joint are.
+func (n *Net) ofPart(m metrics.Metric) (metrics.Metric, error) {
+	of, is := m.(metrics.Of)
+	joint, parts := n.config.Loss.(losses.Joint)
+	if !is || !parts {
+		return m, nil
+	}
+	output, y, loss := joint.Find(of.Part)
+	if loss == nil {
+		return nil, fmt.Errorf("metric %s is of part %q: want one of %s", of.Title(), of.Part, joint.Title())
+	}
+	_, labels := loss.(losses.CrossEntropy)
+	_, logits := loss.(losses.BinaryCrossEntropy)
+	return of.At(metrics.Span{Output: output, Y: y, Labels: labels, Logits: logits}), nil
+}
+
 // batchShapes are the shapes of what the net returns for a batch, and of its targets.
 func (n *Net) batchShapes(size int, labels bool) (output, y shapes.Shape) {
 	output = shapes.Make(dtypes.Float32, append([]int{size}, n.output...)...)
 	if labels {
 		return output, shapes.Make(dtypes.Int32, append([]int{size}, n.positions()...)...)
 	}
+	if joint, is := n.config.Loss.(losses.Joint); is && len(joint) > 0 && joint[len(joint)-1].Name != "" {
+		_, y, _ := joint.Find(joint[len(joint)-1].Name)
+		return output, shapes.Make(dtypes.Float32, size, y[1])
+	}
 	return output, output
 }
 
 // metricsFit says why a set is none for the net's metrics.
 func (n *Net) metricsFit(s *Set) error {
-	if len(n.config.Metrics) > 0 && !s.labelled() && s.targets != shapes.Make(dtypes.Float32, n.output...).Size() {
+	whole := slices.ContainsFunc(n.config.Metrics, func(m metrics.Metric) bool { _, is := m.(metrics.Of); return !is })
+	if whole && !s.labelled() && s.targets != shapes.Make(dtypes.Float32, n.output...).Size() {
+		if _, is := n.config.Loss.(losses.Joint); is {
+			return fmt.Errorf("fit: %s: Config.Metrics has one of the whole of %d results: want metrics.Of{Part: …, Metric: …}, of a part of the losses.Joint", n.name, shapes.Make(dtypes.Float32, n.output...).Size())
+		}
 		return fmt.Errorf("fit: %s: Config.Metrics for %s, which has %s, %d an example, and the net returns %v: want as many, or no metrics", n.name, s.Name, s.kind(), s.targets, n.output)
 	}
 	return n.checkMetrics(s.labelled())

@@ -44,6 +44,19 @@ func (p Part) targets() int {
 	return p.Size
 }
 
+// Find is where the results and the targets of a part are, each from one number to before
+// another, and its loss; nil: there is no such part.
+func (l Joint) Find(name string) (output, y [2]int, loss Loss) {
+	from, at := 0, 0
+	for _, p := range l {
+		if p.Name == name {
+			return [2]int{from, from + p.Size}, [2]int{at, at + p.targets()}, p.Loss
+		}
+		from, at = from+p.Size, at+p.targets()
+	}
+	return output, y, nil
+}
+
 func (l Joint) check() error {
 	if len(l) == 0 {
 		return fmt.Errorf("no parts: want at least one")

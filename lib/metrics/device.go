@@ -22,7 +22,9 @@ func OnDevice(m Metric, sums *graph.Node) *graph.Node {
 		seen := graph.ConvertDType(graph.GreaterThan(graph.Add(graph.Add(of(0, 3), of(1, 3)), of(2, 3)), graph.ZerosLike(part)), sums.DType())
 		return ratio(graph.ReduceAllSum(graph.Mul(seen, ratio(part, whole))), graph.ReduceAllSum(seen))
 	}
-	switch m.(type) {
+	switch m := m.(type) {
+	case located:
+		return OnDevice(m.Metric, sums)
 	case Accuracy, TopK, MAE, Func:
 		return graph.Reshape(graph.Div(of(0, 2), of(1, 2)))
 	case Perplexity:
