@@ -54,9 +54,9 @@ export function live(t) {
         let began = Date.now();
         if (i % 3 === 2) { // what the page has missed comes when it is connected again
           const was = await bar(1);
-          await t.cut(200);
+          t.cut();
           began = Date.now();
-          await t.until("the bar to move", async () => (await bar(1)) !== was, 120_000); // JupyterLab waits longer after each attempt
+          await t.until("the bar to move", async () => (await bar(1)) !== was, 60_000);
         } else {
           if (i % 3 === 0) {
             await open();
