@@ -96,10 +96,16 @@ export function live(t) {
       await cell(4).locator(".cm-content").click({ button: "right" });
       await t.page.locator(".lm-Menu-itemLabel:visible", { hasText: "New Subshell Console" }).first().click();
       const prompt = t.page.locator(".jp-CodeConsole-promptCell .cm-content"), console = t.page.locator(".jp-CodeConsole-content");
-      await prompt.click();
-      await t.page.keyboard.insertText("%monitor");
-      await t.page.keyboard.press("Shift+Enter");
-      await t.until("the curves in the subshell", async () => (await console.innerText()).includes("session ") && (await console.locator("img[alt^='Plot: loss']").count()) === 1, 60_000);
+      let typed = 0;
+      await t.until("the curves in the subshell", async () => {
+        if (Date.now() - typed > 5_000) { // what is run before JupyterLab has made the subshell waits for the cell
+          typed = Date.now();
+          await prompt.click();
+          await t.page.keyboard.insertText("%monitor");
+          await t.page.keyboard.press("Shift+Enter");
+        }
+        return (await console.innerText()).includes("session ") && (await console.locator("img[alt^='Plot: loss']").count()) > 0;
+      }, 60_000);
       await t.picture("live-subshell");
       await t.page.locator(".lm-TabBar-tab:has-text('live.ipynb') .lm-TabBar-tabCloseIcon").last().click();
       await t.page.locator('[data-command="notebook:interrupt-kernel"]').first().click();
