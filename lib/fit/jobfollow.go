@@ -16,7 +16,7 @@ import (
 // Job is a training that runs in the session, where any process can follow it:
 //
 //	job, err := fit.FindJob(s, "cnn")
-//	history, err := job.Follow(ctx, report.Bar())
+//	history, err := job.Follow(ctx, nil)
 type Job struct {
 	Name    string
 	session *session.Session // nil: the notebook's, so that cells can hand on a Job as plain memory, and none begins another

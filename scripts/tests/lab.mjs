@@ -39,13 +39,10 @@ export async function startLab(args) {
   return { lab, token, ...(await between(Number(new URL(address).port))) };
 }
 
-// between is an address that leads to a port, and cut, which drops all its connections and takes no others
-// for some milliseconds.
+// between is an address that leads to a port, and cut, which drops all its connections.
 async function between(port) {
   const open = new Set();
-  let down = false;
   const proxy = net.createServer((near) => {
-    if (down) return near.destroy();
     const far = net.connect(port, "127.0.0.1");
     for (const [one, other] of [[near, far], [far, near]]) {
       open.add(one);
@@ -56,11 +53,6 @@ async function between(port) {
   });
   await new Promise((done) => proxy.listen(0, "127.0.0.1", done));
   proxy.unref();
-  const cut = async (time) => {
-    down = true;
-    for (const socket of open) socket.destroy();
-    await new Promise((done) => setTimeout(done, time));
-    down = false;
-  };
+  const cut = () => open.forEach((socket) => socket.destroy());
   return { address: `http://127.0.0.1:${proxy.address().port}`, cut };
 }

@@ -54,9 +54,9 @@ export function live(t) {
         let began = Date.now();
         if (i % 3 === 2) { // what the page has missed comes when it is connected again
           const was = await bar(1);
-          await t.cut(200);
+          t.cut();
           began = Date.now();
-          await t.until("the bar to move", async () => (await bar(1)) !== was, 120_000); // JupyterLab waits longer after each attempt
+          await t.until("the bar to move", async () => (await bar(1)) !== was, 60_000);
         } else {
           if (i % 3 === 0) {
             await open();
@@ -96,10 +96,16 @@ export function live(t) {
       await cell(4).locator(".cm-content").click({ button: "right" });
       await t.page.locator(".lm-Menu-itemLabel:visible", { hasText: "New Subshell Console" }).first().click();
       const prompt = t.page.locator(".jp-CodeConsole-promptCell .cm-content"), console = t.page.locator(".jp-CodeConsole-content");
-      await prompt.click();
-      await t.page.keyboard.insertText("%monitor");
-      await t.page.keyboard.press("Shift+Enter");
-      await t.until("the curves in the subshell", async () => (await console.innerText()).includes("session ") && (await console.locator("img[alt^='Plot: loss']").count()) === 1, 60_000);
+      let typed = 0;
+      await t.until("the curves in the subshell", async () => {
+        if (Date.now() - typed > 5_000) { // what is run before JupyterLab has made the subshell waits for the cell
+          typed = Date.now();
+          await prompt.click();
+          await t.page.keyboard.insertText("%monitor");
+          await t.page.keyboard.press("Shift+Enter");
+        }
+        return (await console.innerText()).includes("session ") && (await console.locator("img[alt^='Plot: loss']").count()) > 0;
+      }, 60_000);
       await t.picture("live-subshell");
       await t.page.locator(".lm-TabBar-tab:has-text('live.ipynb') .lm-TabBar-tabCloseIcon").last().click();
       await t.page.locator('[data-command="notebook:interrupt-kernel"]').first().click();
