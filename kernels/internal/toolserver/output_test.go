@@ -51,6 +51,16 @@ func TestFlood(t *testing.T) {
 			t.Errorf("%s: got %d bytes, %q … %q", name, len(said), said[:min(100, len(said))], said[max(0, len(said)-100):])
 		}
 	}
+	for n, want := range map[int]string{1_000_000: "[970,", 25_000: ""} { // the number is that of all bytes
+		o := newOutput()
+		for range n / 50 {
+			o.Stream("stdout", []byte(strings.Repeat("x", 50)))
+		}
+		said := textIn(&mcp.CallToolResult{Content: o.content("", "")})
+		if strings.Count(said, "cut here") != len(want)/5 || !strings.Contains(said, want) || want == "" && len(said) != n+1 {
+			t.Errorf("%d bytes: got %d, %q", n, len(said), strings.Trim(said, "x"))
+		}
+	}
 	o := newOutput()
 	for range 3 * maxItems {
 		o.Display(jupyter.MimeBundle{Data: map[string]any{"text/plain": "shown"}})
