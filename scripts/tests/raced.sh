@@ -6,6 +6,7 @@
 # in another way.
 raced='./lib/session ./kernels/internal/notebook ./kernels/internal/cell/... ./kernels/internal/jupyter/... ./kernels/internal/runner
   ./kernels/internal/widget ./kernels/gaiden ./lib/profile ./lib/fused/tiling ./lib/report ./lib/datasets
-  ./lib/timing ./lib/sysinfo ./lib/engine/wire ./lib/engine/device/... ./lib/engine/safetensors ./lib/engine/sealed'
+  ./lib/timing ./lib/sysinfo ./lib/engine/wire ./lib/engine/device/... ./lib/engine/safetensors ./lib/engine/sealed
+  ./lib/portable ./kernels/internal/serve'
 raced_fit='Job|Stop|PhasesUpdate|OutOfMemory|Restore|Load'
 too_large='^TestFlood$|^TestHugeCell$'

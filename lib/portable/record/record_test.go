@@ -97,7 +97,7 @@ func made(t *testing.T, backend compute.Backend, net models.Net, n int) (vars []
 			inputs = append(inputs, flat)
 			return constant(g, flat, shape.Dimensions)
 		}), nil, nil)
-	}).MustExec()[0]
+	}).MustCall()[0]
 	tensors.MustConstFlatData(out, func(flat []float32) { want = append(want, flat...) })
 	return vars, flats, inputs, want
 }
