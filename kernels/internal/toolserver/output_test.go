@@ -34,8 +34,8 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// TestFlood: what is kept is bounded, and has beginning and end.
-func TestFlood(t *testing.T) {
+// TestLongOutput: what is kept is bounded, and has beginning and end.
+func TestLongOutput(t *testing.T) {
 	for name, piece := range map[string]string{"lines": strings.Repeat("0123456789abcde\n", 1000), "one line": strings.Repeat("x", 100_000), "a bar": strings.Repeat("\r"+strings.Repeat("=", 70), 1000)} {
 		o := newOutput()
 		o.Stream("stdout", []byte("first\n"))
