@@ -201,7 +201,9 @@ func writeSpec(dir, display, self string, env map[string]string) error {
 	}
 	fields := map[string]any{
 		"argv": []string{self, "kernel", "{connection_file}"}, "display_name": display, "language": "go",
-		"interrupt_mode": "message", "metadata": map[string]any{"debugger": delve() != "", "gaiden": session.Version},
+		"interrupt_mode": "message",
+		// A Python package is the same wherever it was built.
+		"metadata": map[string]any{"debugger": self != packageSpec && delve() != "", "gaiden": session.Version},
 	}
 	if env != nil {
 		fields["env"] = env

@@ -39,6 +39,9 @@ func mcpMain(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("mcp: %w", err)
 	}
+	if *book != "" {
+		os.Unsetenv("GAIDEN_SPACE") // which would name other arrays
+	}
 	if os.Getenv("JPY_SESSION_NAME") == "" || *book != "" {
 		os.Setenv("JPY_SESSION_NAME", path)
 	}

@@ -44,7 +44,7 @@ def first(text):
 def stage(docs, gaiden):
     for path in subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "README.md", "LICENSE", "notebooks/pages", "docker", "kernels/bench/EVIDENCE.md", "kernels/bench/results", "kernels/gaiden/logo.svg"],
                                cwd=root, check=True, capture_output=True, text=True).stdout.split():
-        if (root / path).is_file():
+        if (root / path).is_file() and not path.endswith(".go"):
             (docs / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(root / path, docs / path)
     (docs / P / "security.md").write_text((root / ".github/SECURITY.md").read_text())

@@ -187,6 +187,13 @@ def shell(snippet, words):
             yield f"gaiden has no word {word}"
 
 
+def unread(snippet):
+    try:
+        json.loads(snippet)
+    except ValueError as e:
+        yield str(e)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--gaiden", required=True)
@@ -207,10 +214,12 @@ def main():
         if path.suffix != ".md":
             continue
         snippets = FENCE.findall(text)
-        case(f"{name}: snippets", [f"a snippet has no language, or one that nobody checks: {l or 'none'}" for l, _ in snippets if l not in ("go", "sh", "text")])
+        case(f"{name}: snippets", [f"a snippet has no language, or one that nobody checks: {l or 'none'}" for l, _ in snippets if l not in ("go", "sh", "json", "text")])
         for i, (language, snippet) in enumerate(snippets):
             if language == "sh":
                 case(f"{name}: shell snippet {i + 1}", list(shell(snippet, words)))
+            if language == "json":
+                case(f"{name}: JSON snippet {i + 1}", list(unread(snippet)))
         cells = [s for l, s in snippets if l == "go"]
         if not cells:
             continue

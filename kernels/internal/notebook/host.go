@@ -46,13 +46,18 @@ func (x *execution) Page(data map[string]any) {
 	x.payload = append(x.payload, map[string]any{"source": "page", "data": data, "start": 0})
 }
 
-// format replaces the cell by what it is without a line, formatted.
+// format replaces the cell by what it is formatted, without the line that wants it.
 func (x *execution) format(without int) error {
-	lines := strings.Split(x.req.Code, "\n")
-	text, err := x.n.Format(strings.Join(slices.Delete(lines, without-1, without), "\n"))
+	text, err := x.n.Format(x.req.Code)
 	if err != nil {
 		return err
 	}
+	lines := strings.Split(text, "\n")
+	line := strings.TrimSuffix(strings.Split(x.req.Code, "\n")[without-1], "\r")
+	if i := slices.Index(lines, line); i >= 0 {
+		lines = slices.Delete(lines, i, i+1)
+	}
+	text = strings.Trim(strings.Join(lines, "\n"), "\n")
 	x.payload = append(x.payload, map[string]any{"source": "set_next_input", "text": text, "replace": true})
 	return nil
 }

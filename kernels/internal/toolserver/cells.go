@@ -222,6 +222,8 @@ func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool, code s
 		for _, p := range payload {
 			if data, is := p["data"].(map[string]any); is {
 				out.Display(jupyter.MimeBundle{Data: data})
+			} else if next, is := p["text"].(string); is { // of %fmt
+				out.Display(jupyter.MimeBundle{Data: map[string]any{"text/plain": next}})
 			}
 		}
 		said := ""

@@ -23,6 +23,7 @@ const (
 	maxText   = 30_000  // bytes
 	maxImages = 4       // of one cell
 	maxImage  = 1 << 20 // bytes of one
+	maxNote   = 200     // bytes of a note that says what was cut
 	maxItems  = 400     // outputs that are remembered of one cell
 )
 
@@ -236,11 +237,17 @@ func cut(text string, limit int) string {
 	if at := strings.IndexByte(tail, '\n'); at >= 0 && at < len(tail)/2 {
 		tail = tail[at+1:]
 	}
-	return valid(head) + cutNote(len(text)-len(head)-len(tail)) + valid(tail)
+	more := ""
+	if strings.Contains(text[len(head):len(text)-len(tail)], cutHere) {
+		more = "more than "
+	}
+	return valid(head) + cutNote(more, len(text)-len(head)-len(tail)) + valid(tail)
 }
 
-func cutNote(n int) string {
-	return fmt.Sprintf("\n[%s cut here: a result has at most %s: print less, or write it to a file and show parts of that]\n", units.Plural(n, "byte"), units.Count(maxText))
+const cutHere = " cut here: a result"
+
+func cutNote(more string, n int) string {
+	return fmt.Sprintf("\n[%s%s"+cutHere+" has at most %s: print less, or write it to a file and show parts of that]\n", more, units.Plural(n, "byte"), units.Count(maxText))
 }
 
 // valid is a text without the parts of characters that a cut has left.
@@ -309,5 +316,6 @@ func (t *transcript) String() string {
 	if t.gone == 0 {
 		return strings.ToValidUTF8(string(t.head)+string(t.tail), "\uFFFD")
 	}
-	return valid(string(t.head)) + cutNote(t.gone) + valid(string(t.tail))
+	over := max(0, len(t.tail)-(maxText/3-maxNote))
+	return valid(string(t.head)) + cutNote("", t.gone+over) + valid(string(t.tail[over:]))
 }

@@ -34,8 +34,8 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// TestFlood: what is kept is bounded, and has beginning and end.
-func TestFlood(t *testing.T) {
+// TestLongOutput: what is kept is bounded, and has beginning and end.
+func TestLongOutput(t *testing.T) {
 	for name, piece := range map[string]string{"lines": strings.Repeat("0123456789abcde\n", 1000), "one line": strings.Repeat("x", 100_000), "a bar": strings.Repeat("\r"+strings.Repeat("=", 70), 1000)} {
 		o := newOutput()
 		o.Stream("stdout", []byte("first\n"))
@@ -49,6 +49,16 @@ func TestFlood(t *testing.T) {
 		said := textIn(&mcp.CallToolResult{Content: o.content("", "the end")})
 		if !strings.HasPrefix(said, "first\n") || !strings.HasSuffix(said, "\nlast\nthe end\n") || len(said) > maxText+300 || strings.Contains(said, "cut here") == (name == "a bar") {
 			t.Errorf("%s: got %d bytes, %q … %q", name, len(said), said[:min(100, len(said))], said[max(0, len(said)-100):])
+		}
+	}
+	for n, want := range map[int]string{1_000_000: "[970,", 25_000: ""} { // the number is that of all bytes
+		o := newOutput()
+		for range n / 50 {
+			o.Stream("stdout", []byte(strings.Repeat("x", 50)))
+		}
+		said := textIn(&mcp.CallToolResult{Content: o.content("", "")})
+		if strings.Count(said, "cut here") != len(want)/5 || !strings.Contains(said, want) || want == "" && len(said) != n+1 {
+			t.Errorf("%d bytes: got %d, %q", n, len(said), strings.Trim(said, "x"))
 		}
 	}
 	o := newOutput()

@@ -147,6 +147,8 @@ func TestCells(t *testing.T) {
 	want(t, "a value", c.cell("x := 40\nx + 2"), "42\n", "[action 1; undo takes back variables and declarations, but no arrays: ")
 	want(t, "the next cell", c.cell("x++; fmt.Println(x)"), "41\n", "action 2")
 	want(t, "no output", c.cell("x++"), "(no output)")
+	want(t, "a cell that is formatted", c.cell("%fmt\nx:=1"), "x := 1\n")
+	want(t, "a page of help", c.cell("%env?"), "%env [NAME")
 	want(t, "a line that is begun again", c.cell(`fmt.Print("10 %\r20 %\rdone\r\n")`), "done\n")
 	if said := c.cell(`fmt.Print("10 %\r20 %\rdone\n")`); strings.Contains(said, "%") {
 		t.Errorf("got %q, want the last state of the line", said)
