@@ -12,8 +12,9 @@ cell with the tag "parameters" holds the defaults:
 
 A number that is to be a float64 is written with its point: -p rate 1.0.
 """
-import json, math, sys
+import json, math, re, sys
 
+from papermill.models import Parameter
 from papermill.translators import Translator, papermill_translators
 
 
@@ -59,6 +60,12 @@ class Go(Translator):
     @classmethod
     def assign(cls, name, text):
         return f"{name} := {text}"
+
+    @classmethod
+    def inspect(cls, cell):
+        """The parameters of the cell with the defaults: name := value and var name type = value."""
+        found = re.finditer(r"^(?:var\s+)?(\w+)\s*([\w.\[\]*]*)\s*:?=\s*(.*?)\s*(?://\s*(.*))?$", cell["source"], re.M)
+        return [Parameter(name, kind or "None", default, note or "") for name, kind, default, note in (m.groups() for m in found)]
 
 
 papermill_translators.register("go", Go)

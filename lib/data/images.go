@@ -28,6 +28,8 @@ type ImageSet struct {
 	Classes                 []string // by label
 	Files                   []string
 	Height, Width, Channels int
+
+	labels []int32 // of Files
 }
 
 // String describes the set.
@@ -70,7 +72,7 @@ func (o Images) open(dir string) (folder, *ImageSet, error) {
 	if err != nil {
 		return f, nil, err
 	}
-	s := &ImageSet{Height: o.Height, Width: o.Width, Channels: 3, Classes: f.classes, Files: f.files}
+	s := &ImageSet{Height: o.Height, Width: o.Width, Channels: 3, Classes: f.classes, Files: f.files, labels: f.labels}
 	if o.Gray {
 		s.Channels = 1
 	}
@@ -153,20 +155,15 @@ func (s *ImageSet) HTML() string {
 	fmt.Fprintf(&b, "<div><div><small>%s</small></div><table><tbody>", html.EscapeString(s.String()))
 	a, _ := s.X.(Array)
 	pixels, _ := a.Flat.([]byte)
-	labels, _ := s.Y.([]int32)
 	size := s.Height * s.Width * s.Channels
 	for k, class := range s.Classes[:min(len(s.Classes), 20)] {
 		count, shown := 0, ""
-		for i, l := range labels {
+		for i, l := range s.labels {
 			if int(l) != k {
 				continue
 			}
 			if count++; count <= 8 && (i+1)*size <= len(pixels) && size <= 3<<16 {
-				name := ""
-				if i < len(s.Files) {
-					name = filepath.Base(s.Files[i])
-				}
-				shown += s.thumbnail(pixels[i*size:(i+1)*size], name)
+				shown += s.thumbnail(pixels[i*size:(i+1)*size], filepath.Base(s.Files[i]))
 			}
 		}
 		fmt.Fprintf(&b, `<tr><td style="text-align:left">%s</td><td>%d</td><td style="text-align:left">%s</td></tr>`, html.EscapeString(class), count, shown)

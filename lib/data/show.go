@@ -22,7 +22,7 @@ const (
 )
 
 // summary describes numbers: a small histogram, and their range.
-func summary(n int, at func(i int) float64, text func(float64) string) (bars, values string) {
+func summary(n int, at func(i int) float64, text func(float64) string) (bars string, values []string) {
 	low, high, sum, count := math.Inf(1), math.Inf(-1), 0.0, 0.0
 	for i := range n {
 		if x := at(i); !math.IsNaN(x) && !math.IsInf(x, 0) {
@@ -30,10 +30,10 @@ func summary(n int, at func(i int) float64, text func(float64) string) (bars, va
 		}
 	}
 	if count == 0 {
-		return "", ""
+		return "", nil
 	}
 	if low == high {
-		return "", text(low)
+		return "", []string{text(low)}
 	}
 	bins, most := make([]int, 10), 0
 	for i := range n {
@@ -52,7 +52,7 @@ func summary(n int, at func(i int) float64, text func(float64) string) (bars, va
 			bars += string(levels[min(b*len(levels)/most, len(levels)-1)])
 		}
 	}
-	return bars, fmt.Sprintf("%s … %s, mean %s", text(low), text(high), text(sum/count))
+	return bars, []string{text(low) + " … " + text(high), "mean " + text(sum/count)}
 }
 
 // brief is a number with four digits.
@@ -63,31 +63,34 @@ func brief(x float64) string {
 	return fmt.Sprintf("%.4g", x)
 }
 
-// most are the values that occur most often, with their counts.
-func most(text []string) string {
+// most are how many values there are, and those that occur most often with their counts.
+func most(text []string) (l []string) {
 	counts := map[string]int{}
 	for _, v := range text {
 		if v != "" {
 			counts[v]++
 		}
 	}
-	l := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
-	})
-	s := ""
-	if len(l) > 3 {
-		s = fmt.Sprintf("%d values: ", len(l))
-	}
-	for i, v := range l[:min(3, len(l))] {
-		if i > 0 {
-			s += ", "
+	for v := range counts {
+		at, _ := slices.BinarySearchFunc(l, v, func(a, b string) int {
+			return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
+		})
+		if at < 3 {
+			l = slices.Insert(l, at, v)
+			l = l[:min(len(l), 3)]
 		}
-		s += fmt.Sprintf("%s %d×", cut(v), counts[v])
 	}
-	if len(l) > 3 {
-		s += ", …"
+	n := len(counts)
+	if n > 3 && counts[l[0]] == 1 {
+		return []string{fmt.Sprintf("%d values, all different", n)}
 	}
-	return s
+	for i, v := range l {
+		l[i] = fmt.Sprintf("%s %d×", cut(v), counts[v])
+	}
+	if n > 3 {
+		l = append(append([]string{fmt.Sprintf("%d values", n)}, l...), "…")
+	}
+	return l
 }
 
 // cut is a value on one line, of 24 characters at most.
@@ -99,7 +102,7 @@ func cut(s string) string {
 	return s
 }
 
-func (c *Column) describe() (bars, values string, missing int) {
+func (c *Column) describe() (bars string, values []string, missing int) {
 	for i := range c.len() {
 		if c.missing(i) {
 			missing++
@@ -138,7 +141,7 @@ func (t *Table) String() string {
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		bars, values, missing := c.describe()
-		rows = append(rows, []string{cut(c.Name), c.Kind(), fmt.Sprint(missing), bars, values})
+		rows = append(rows, []string{cut(c.Name), c.Kind(), fmt.Sprint(missing), bars, strings.Join(values, ", ")})
 	}
 	return strings.Join(append([]string{t.title(), aligned(rows)}, t.remarks()...), "\n")
 }
@@ -169,9 +172,9 @@ func (t *Table) HTML() string {
 		if missing > 0 {
 			kind += fmt.Sprintf(", %d missing", missing)
 		}
-		about := values
+		about := strings.Join(values, "\n")
 		if bars != "" {
-			about = bars + "\n" + strings.ReplaceAll(values, ", mean", "\nmean")
+			about = bars + "\n" + about
 		}
 		head[0], head[1], head[2] = append(head[0], c.Name), append(head[1], kind), append(head[2], about)
 	}
@@ -277,7 +280,7 @@ func describe(x any) []string {
 	every := max(1, v.Len()/100000) // a look at some is enough
 	float := reflect.TypeFor[float64]()
 	bars, values := summary(v.Len()/every, func(i int) float64 { return v.Index(i * every).Convert(float).Float() }, brief)
-	return []string{shape, typ, bars, values}
+	return []string{shape, typ, bars, strings.Join(values, ", ")}
 }
 
 func (e Examples) title() string {

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"html"
 	"iter"
 	"strings"
 )
@@ -26,6 +27,11 @@ type SoundSet struct {
 // String describes the set.
 func (s *SoundSet) String() string {
 	return fmt.Sprintf("%d sounds of %d samples at %d Hz, %d channels, %d classes: %s", len(s.Files), s.Samples, s.Rate, s.Channels, len(s.Classes), strings.Join(s.Classes, ", "))
+}
+
+// HTML describes the set and its arrays.
+func (s *SoundSet) HTML() string {
+	return "<div><div><small>" + html.EscapeString(s.String()) + "</small></div>" + s.Examples.HTML() + "</div>"
 }
 
 // Names are the classes of labels, such as a prediction's.

@@ -85,15 +85,10 @@ func (l DepthwiseConv2D) Apply(scope *model.Scope, x *Node) *Node {
 		window = window.same(x)
 	}
 	init := func(store *model.Store) model.VariableInitializer { return uniform(store, 1/float64(l.Kernel)) }
-	w := Reshape(variable(scope, x.Graph(), "weights", l.Init, init, l.Kernel, l.Kernel, d[3]), l.Kernel*l.Kernel, d[3])
-	var y *Node
-	for i, view := range window.views(x) {
-		if part := Mul(view, Reshape(Slice(w, AxisElem(i)), 1, 1, 1, d[3])); y == nil {
-			y = part
-		} else {
-			y = Add(y, part)
-		}
-	}
+	w := variable(scope, x.Graph(), "weights", l.Init, init, l.Kernel, l.Kernel, d[3])
+	c := Convolution{Stride: l.Stride, Dilation: l.Dilation}
+	copy(c.Pads[:], window.pads)
+	y := loweringOf(x.Graph()).Depthwise(x, w, c)
 	if !l.NoBias {
 		y = Add(y, ExpandLeftToRank(variable(scope, x.Graph(), "biases", nil, Fill(0), d[3]), 4))
 	}

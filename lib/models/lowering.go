@@ -12,6 +12,8 @@ type Lowering interface {
 	// Convolve is the convolution of images [n height width in] with weights
 	// [kernel kernel in out].
 	Convolve(x, w *Node, c Convolution) *Node
+	// Depthwise is the function [Depthwise].
+	Depthwise(x, w *Node, c Convolution) *Node
 	// MaxPool is max pooling of images; settings of l that have a default are filled in.
 	// again computes x a second time, if it is not nil.
 	MaxPool(x *Node, l MaxPool2D, again Again) *Node
@@ -37,9 +39,10 @@ type Lowering interface {
 
 // Convolution is how a convolution's kernels slide.
 type Convolution struct {
-	Stride int
-	Pads   [2][2]int // of height and width, before and after
-	Again  Again     // computes the images a second time; nil: they are kept
+	Stride   int
+	Dilation int       // of a Depthwise; 0: 1
+	Pads     [2][2]int // of height and width, before and after
+	Again    Again     // computes the images a second time; nil: they are kept
 }
 
 // Again computes a layer's output a second time for the backward pass, and not before v is
@@ -67,6 +70,24 @@ func (plain) Convolve(x, w *Node, c Convolution) *Node {
 	}
 	return Convolve(x, w).Strides(c.Stride).Done()
 }
+
+// Depthwise slides kernels w [kernel kernel channels] over images [n height width channels], each
+// over its channel, in GoMLX's own operations.
+func Depthwise(x, w *Node, c Convolution) *Node {
+	k, channels := w.Shape().Dimensions[0], w.Shape().Dimensions[2]
+	w = Reshape(w, k*k, channels)
+	var y *Node
+	for i, view := range (window{size: k, stride: c.Stride, dilation: c.Dilation, pads: c.Pads[:]}).views(x) {
+		if part := Mul(view, Reshape(Slice(w, AxisElem(i)), 1, 1, 1, channels)); y == nil {
+			y = part
+		} else {
+			y = Add(y, part)
+		}
+	}
+	return y
+}
+
+func (plain) Depthwise(x, w *Node, c Convolution) *Node { return Depthwise(x, w, c) }
 
 // padded is x with zeros before and after it on an axis. GoMLX has no gradient of Pad.
 func padded(x *Node, axis, before, after int) *Node {

@@ -30,13 +30,7 @@ type live struct {
 	stop     context.CancelFunc // of the look at the devices
 	loss     trace
 	accuracy trace
-	epochs   []epochPoint
-}
-
-// An epochPoint is an epoch that has ended, after so many steps of the run.
-type epochPoint struct {
-	step  int
-	epoch fit.Epoch
+	ends     []int // of the epochs of the history: after so many steps
 }
 
 // Training shows a net being trained, as Fit does in a cell: progress takes what a Train's
@@ -109,7 +103,7 @@ func below(plots []Plot, devices *string) (all []Rich) {
 func (l *live) take(p fit.Progress) {
 	l.last = p
 	h := p.History
-	if h == nil || len(h.Epochs) < len(l.epochs) {
+	if h == nil {
 		return
 	}
 	for i := l.loss.steps; i < len(h.Losses); i++ {
@@ -118,16 +112,12 @@ func (l *live) take(p fit.Progress) {
 			l.accuracy.add(float64(h.Right[i]), float64(h.Answers[i]))
 		}
 	}
-	// The validation of a job's last epoch may come after the epoch.
-	if n := len(l.epochs); n > 0 {
-		l.epochs[n-1].epoch = h.Epochs[n-1]
-	}
-	for _, e := range h.Epochs[len(l.epochs):] {
+	for i := len(l.ends); i < len(h.Epochs); i++ {
 		step := len(h.Losses)
 		if p.Steps > 0 {
-			step = min(step, e.Number*p.Steps)
+			step = min(step, h.Epochs[i].Number*p.Steps)
 		}
-		l.epochs = append(l.epochs, epochPoint{step, e})
+		l.ends = append(l.ends, step)
 	}
 }
 
@@ -138,11 +128,9 @@ func (l *live) plots() []Plot {
 		all = append(all, l.plot("accuracy", l.accuracy.series("train")))
 	}
 	if len(l.last.Metrics) > 0 {
-		s, m := Series{Name: "train"}, l.last.Metrics[0]
-		for _, e := range l.some() {
-			s.X, s.Y = append(s.X, float64(e.step)), append(s.Y, e.epoch.Train.Metric(m.Name))
-		}
-		if n := len(l.epochs); n == 0 || l.epochs[n-1].step < l.loss.steps { // the epoch so far
+		m := l.last.Metrics[0]
+		s := l.ofEpochs("train", func(e fit.Epoch) *fit.Score { return &e.Train }, m.Name)
+		if n := len(l.ends); n == 0 || l.ends[n-1] < l.loss.steps { // the epoch so far
 			s.X, s.Y = append(s.X, float64(l.loss.steps)), append(s.Y, m.Value)
 		}
 		all = append(all, l.plot(m.Name, s))
@@ -153,23 +141,22 @@ func (l *live) plots() []Plot {
 	return all
 }
 
-// some are the epochs, or as many of them as a plot shows: they may be one step each.
-func (l *live) some() (some []epochPoint) {
-	for _, i := range thinned(len(l.epochs), mostBuckets) {
-		some = append(some, l.epochs[i])
+// ofEpochs is a result of the epochs, or of as many of them as a plot shows: they may be one
+// step each.
+func (l *live) ofEpochs(name string, of func(fit.Epoch) *fit.Score, result string) Series {
+	s := Series{Name: name}
+	for _, i := range thinned(len(l.ends), mostBuckets) {
+		if score := of(l.last.History.Epochs[i]); score != nil {
+			s.X, s.Y = append(s.X, float64(l.ends[i])), append(s.Y, score.Metric(result))
+		}
 	}
-	return some
+	return s
 }
 
 // plot is a curve of the training with that of the validation.
 func (l *live) plot(name string, train Series) Plot {
 	p := Plot{Title: name, X: "step", Height: 220, Series: []Series{train}}
-	test := Series{Name: "validation"}
-	for _, e := range l.some() {
-		if v := e.epoch.Validation; v != nil {
-			test.X, test.Y = append(test.X, float64(e.step)), append(test.Y, v.Metric(name))
-		}
-	}
+	test := l.ofEpochs("validation", func(e fit.Epoch) *fit.Score { return e.Validation }, name)
 	if len(test.Y) > 0 {
 		p.Series = append(p.Series, test)
 	}

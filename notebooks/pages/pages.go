@@ -12,7 +12,7 @@ import (
 var files embed.FS
 
 // Names are the pages, in the order in which the manual has them.
-var Names = []string{"quick-start.md", "concepts.md", "howto.md", "training.md", "models.md", "measuring.md", "export.md", "session.md", "magics.md", "settings.md",
+var Names = []string{"quick-start.md", "own-data.md", "concepts.md", "howto.md", "training.md", "models.md", "measuring.md", "export.md", "session.md", "magics.md", "settings.md",
 	"agents.md", "from.md", "trouble.md", "faq.md", "architecture.md", "contributing.md", "changelog.md", "roadmap.md"}
 
 // Page returns the Markdown of a page.

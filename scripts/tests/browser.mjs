@@ -220,6 +220,25 @@ fmt.Println("after")`);
     await shows(i, "after");
     if (await controls.count()) throw new Error("the controls stay when the cell has ended");
   }],
+  ["debugger", async () => { // where Delve was there when the kernel was installed
+    const bug = page.locator('.jp-DebuggerBugButton, [data-command="debugger:toggle"], jp-button[title*="ebug"], .jp-Toolbar [title*="ebugger"]').first();
+    const spec = (await (await page.request.get(`${address}/api/kernelspecs?token=${token}`)).json()).kernelspecs;
+    if (!Object.values(spec).some((k) => k.spec.language === "go" && k.spec.metadata.debugger)) return say("debugger: dlv is missing");
+    const i = await write("func twice(x int) int {\n\ty := 2 * x\n\treturn y\n}\ntwice(21)");
+    await bug.click();
+    const gutter = cells().nth(i).locator(".cm-breakpoint-gutter .cm-gutterElement");
+    await until("the gutter", () => gutter.count());
+    await gutter.nth(3).click({ force: true });
+    await until("the breakpoint", async () => (await page.locator(".jp-DebuggerBreakpoint").count()) > 0);
+    await cells().nth(i).locator(".cm-content").click();
+    await run();
+    await until("the line to be marked", async () => (await page.locator(".jp-DebuggerEditor-highlight").allInnerTexts()).join("").includes("return y"), 120_000);
+    await until("the variable", () => page.locator("#jp-debugger-sidebar, .jp-DebuggerSidebar, .jp-SidePanel").getByText("42", { exact: true }).count());
+    await picture("debugger");
+    await page.keyboard.press("F9");
+    await shows(i, "42");
+    await bug.click();
+  }],
   ["format", async () => {
     const i = await write("%fmt\nsum:=0 // of all\nfor i:=range 3{sum+=i}");
     await run();

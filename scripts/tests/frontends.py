@@ -55,6 +55,8 @@ class FrontEnds(unittest.TestCase):
         done = subprocess.run([sys.executable, f"{ROOT}/scripts/papermill_go.py", "in.ipynb", "out.ipynb", "-f", "parameters.yaml", "--no-progress-bar"],
                               capture_output=True, text=True, timeout=180)
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("unknown parameter: deep", done.stderr)  # which the cell with the defaults lacks
+        self.assertNotIn("unknown parameter: rate", done.stderr)
         out = nbformat.read("out.ipynb", 4)
         self.assertEqual(out.cells[1].metadata.tags, ["injected-parameters"])
         self.assertEqual(text(out.cells[2]), '0.50 ä "quoted"\n [784 10] map[none:<nil> on:true]')

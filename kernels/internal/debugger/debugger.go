@@ -114,7 +114,7 @@ func (d *Debugger) pass(m map[string]any) {
 		d.stopped = nil
 	case "thread", "breakpoint":
 	default:
-		return // output is the cell's; and the session of a front end outlives the program
+		return // output is the cell's; and the front end's session survives the program
 	}
 	if d.event != nil {
 		d.serial++

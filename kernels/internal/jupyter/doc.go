@@ -46,7 +46,7 @@
 //   - Requests that change anything keep their order, but for those of subshells
 //     (JEP 91), whose cells run at the same time as the others. An interrupt stops them all.
 //
-// What it refuses: a debugger (with an error reply), remote front ends other than by what tcp gives, and guessing: a request that lacks a field it
+// What it refuses: debug requests where the interpreter is no [Debugger] (with an error reply), remote front ends other than by what tcp gives, and guessing: a request that lacks a field it
 // needs is an error, not a default.
 //
 // Package frontend is a front end for tests and benchmarks, on another

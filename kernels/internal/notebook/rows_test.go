@@ -75,6 +75,9 @@ func TestMagics(t *testing.T) {
 		{"a variable that is assigned", "fresh = 5", "", "fresh := … defines it"},
 		{"a declaration with a variable of its cell's statements", "early := 5\nvar late = early + 1", "", "early := … is a statement of this cell"},
 		{"a variable above its definition", "fmt.Print(soon)\nsoon := 5", "", "define soon in a cell above"},
+		{"a value whose error is left", "size := os.Hostname()", "", "if the second is an error: must(os.Hostname(…)) is the first"},
+		{"two values whose error is left", "head, tail := net.SplitHostPort(\"a:1\")", "", "must2(net.SplitHostPort(…)) is the first two"},
+		{"a value and an error in place of one", "fmt.Sprint(1, os.Getwd())", "", "must(os.Getwd(…)) is the first value"},
 		{"a function of Python's", "help()", "", "%help lists the magics"},
 		{"a command of the shell", "ls", "", "!ls"},
 		{"the last result", "_", "", "needs one: x := …"},
@@ -156,7 +159,7 @@ func TestRows(t *testing.T) {
 		if row.Help == "" || strings.Contains(row.Help, "\n") || len(row.Help) > 100 {
 			t.Errorf("%s: got help %q, want one line of up to 100 bytes", row.Name, row.Help)
 		}
-		if (row.Run == nil) != (row.Role == magic.Main || row.Role == magic.Exec || row.Role == magic.Arguments || row.Role == magic.Test) {
+		if (row.Run == nil) != (row.Role == magic.Main || row.Role == magic.Exec || row.Role == magic.Arguments || row.Role == magic.Test || row.Role == magic.Format) {
 			t.Errorf("%s: got Run set %t, want it where the role does not say all", row.Name, row.Run != nil)
 		}
 	}

@@ -3,6 +3,7 @@ package xla
 import (
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/gradient"
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
@@ -100,7 +101,9 @@ func (l Lowering) library(x, w *Node, stride int, pads [2][2]int, by lower.Split
 		if stride > 1 {
 			c = c.InputDilationPerAxis(stride, stride)
 		}
-		return c.Done()
+		image := c.Done()
+		gradient.OfConvolution(image, func(v *Node) *Node { return Convolve(v, w).Strides(stride).PaddingPerDim(pads[:]).Done() })
+		return image
 	})
 }
 

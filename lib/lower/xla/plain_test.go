@@ -39,41 +39,7 @@ func TestPlain(t *testing.T) {
 		{models.Dense{Name: "l", Units: 6, Act: Tanh}, []int{256, 7}}, {models.Dense{Name: "l", Units: 2, NoBias: true}, image},
 		{models.LSTM{Name: "l", Units: 3}, sequence}, {models.LSTM{Name: "l", Units: 3}, []int{2, 2, 1}}, {models.LSTM{Name: "l", Units: 17}, []int{3, 6, 4}},
 	} {
-		run := func(backend compute.Backend, training bool) (numbers [][]float32) {
-			exec, err := NewExec(backend, func(g *Graph) []*Node {
-				wave := func(step float64, dims ...int) *Node {
-					return Sin(MulScalar(AddScalar(IotaFull(g, shapes.Make(dtypes.Float32, dims...)), 1), step))
-				}
-				store, wrt := model.NewStore().WithVariableAsConst(true), []*Node{wave(0.7, tt.input...)}
-				model.SetStore(g, store)
-				store.SetTraining(g, training)
-				for i, name := range []string{"weights", "recurrent", "biases"} {
-					if d := variableShape(tt.layer, tt.input, name); d != nil {
-						value := tensors.FromShape(shapes.Make(dtypes.Float32, d...))
-						value.MutableFlatData(func(flat any) {
-							for k := range flat.([]float32) {
-								flat.([]float32)[k] = float32(math.Sin(float64(k+1) * (0.3 + float64(i)/10)))
-							}
-						})
-						wrt = append(wrt, store.VariableWithValue("/l/"+name, value).NodeValue(g))
-					}
-				}
-				y := tt.layer.Apply(store.RootScope().In("l"), wrt[0])
-				return append([]*Node{y}, Gradient(ReduceAllSum(Mul(Square(y), wave(0.9, y.Shape().Dimensions...))), wrt...)...)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := exec.Call()
-			if err != nil {
-				t.Fatalf("%+v: %v", tt.layer, err)
-			}
-			for _, x := range out {
-				x.ConstFlatData(func(flat any) { numbers = append(numbers, append([]float32{}, flat.([]float32)...)) })
-			}
-			return numbers
-		}
-		want := run(backend, true)
+		want := results(t, backend, tt.layer, tt.input, true, false)
 		for _, way := range []struct {
 			platform string
 			training bool
@@ -81,19 +47,90 @@ func TestPlain(t *testing.T) {
 			if _, is := tt.layer.(models.LSTM); !is && !way.training {
 				continue // only an LSTM is another outside training
 			}
-			got := run(lowered{backend, Lowering{Target: lower.Target{Platform: way.platform}}}, way.training)
-			for i := range want {
-				largest, off := 0.0, 0.0
-				for k := range want[i] {
-					largest = max(largest, math.Abs(float64(want[i][k])))
-					off = max(off, math.Abs(float64(got[i][k]-want[i][k])))
-				}
-				if len(got[i]) != len(want[i]) || largest == 0 || !(off <= 1e-5*max(1, largest)) {
-					t.Errorf("%s, input %v, %+v: result %d is off by %g of %g", fmt.Sprintf("%T%+v", tt.layer, tt.layer), tt.input, way, i, off, largest)
-				}
-			}
+			got := results(t, lowered{backend, Lowering{Target: lower.Target{Platform: way.platform}}}, tt.layer, tt.input, way.training, false)
+			alike(t, fmt.Sprintf("%T%+v, input %v, %+v", tt.layer, tt.layer, tt.input, way), got, want)
 		}
 	}
+}
+
+// TestSecondGradients holds that gradients of gradients are those of GoMLX's own operations:
+// a part that is left out would be silent.
+func TestSecondGradients(t *testing.T) {
+	t.Parallel()
+	backend := cpu(t)
+	image := []int{2, 5, 6, 3}
+	for _, tt := range []struct {
+		layer models.Layer
+		input []int
+	}{
+		{models.Conv2D{Name: "l", Channels: 5, Kernel: 1, Stride: 2}, image}, {models.Conv2D{Name: "l", Channels: 5, Kernel: 3, Same: true}, image},
+		{models.Conv2D{Name: "l", Channels: 2, Kernel: 4, Stride: 2, Pad: 1, Act: models.SiLU}, image}, {models.MaxPool2D{Name: "l", Window: 2}, image},
+		{models.Dense{Name: "l", Units: 512}, []int{128, 3}},
+		{models.DepthwiseConv2D{Name: "l", Kernel: 3, Stride: 2, Same: true}, image}, {models.DepthwiseConv2D{Name: "l", Kernel: 2, Dilation: 2}, image},
+	} {
+		want := results(t, backend, tt.layer, tt.input, true, true)
+		for _, platform := range []string{"cpu", "cuda"} {
+			got := results(t, lowered{backend, Lowering{Target: lower.Target{Platform: platform}}}, tt.layer, tt.input, true, true)
+			alike(t, fmt.Sprintf("%T%+v, %s", tt.layer, tt.layer, platform), got, want)
+		}
+	}
+}
+
+// alike holds that numbers are those that are wanted.
+func alike(t *testing.T, what string, got, want [][]float32) {
+	t.Helper()
+	for i := range want {
+		largest, off := 0.0, 0.0
+		for k := range want[i] {
+			largest = max(largest, math.Abs(float64(want[i][k])))
+			off = max(off, math.Abs(float64(got[i][k]-want[i][k])))
+		}
+		if len(got[i]) != len(want[i]) || largest == 0 || !(off <= 1e-5*max(1, largest)) {
+			t.Errorf("%s: result %d is off by %g of %g", what, i, off, largest)
+		}
+	}
+}
+
+// results are what a layer returns, and its gradients for the input and the variables, or those
+// of the gradient for the input.
+func results(t *testing.T, backend compute.Backend, layer models.Layer, input []int, training, second bool) (numbers [][]float32) {
+	t.Helper()
+	exec, err := NewExec(backend, func(g *Graph) []*Node {
+		wave := func(step float64, dims ...int) *Node {
+			return Sin(MulScalar(AddScalar(IotaFull(g, shapes.Make(dtypes.Float32, dims...)), 1), step))
+		}
+		store, wrt := model.NewStore().WithVariableAsConst(true), []*Node{wave(0.7, input...)}
+		model.SetStore(g, store)
+		store.SetTraining(g, training)
+		for i, name := range []string{"weights", "recurrent", "biases"} {
+			if d := variableShape(layer, input, name); d != nil {
+				value := tensors.FromShape(shapes.Make(dtypes.Float32, d...))
+				value.MutableFlatData(func(flat any) {
+					for k := range flat.([]float32) {
+						flat.([]float32)[k] = float32(math.Sin(float64(k+1) * (0.3 + float64(i)/10)))
+					}
+				})
+				wrt = append(wrt, store.VariableWithValue("/l/"+name, value).NodeValue(g))
+			}
+		}
+		y := layer.Apply(store.RootScope().In("l"), wrt[0])
+		all := Gradient(ReduceAllSum(Mul(Square(y), wave(0.9, y.Shape().Dimensions...))), wrt...)
+		if second {
+			all = Gradient(ReduceAllSum(Mul(Square(all[0]), wave(1.1, input...))), wrt...)
+		}
+		return append([]*Node{y}, all...)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Call()
+	if err != nil {
+		t.Fatalf("%+v: %v", layer, err)
+	}
+	for _, x := range out {
+		x.ConstFlatData(func(flat any) { numbers = append(numbers, append([]float32{}, flat.([]float32)...)) })
+	}
+	return numbers
 }
 
 // variableShape is that of a layer's variable, nil for one that it has not.
@@ -102,6 +139,8 @@ func variableShape(l models.Layer, input []int, name string) []int {
 	switch l := l.(type) {
 	case models.Conv2D:
 		return map[string][]int{"weights": {l.Kernel, l.Kernel, in, l.Channels}, "biases": {l.Channels}}[name]
+	case models.DepthwiseConv2D:
+		return map[string][]int{"weights": {l.Kernel, l.Kernel, in}, "biases": {in}}[name]
 	case models.Dense:
 		if l.NoBias && name == "biases" {
 			return nil

@@ -118,6 +118,12 @@ func assigns(text, name string) bool {
 	return regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(name) + `\s*=[^=]`).MatchString(text)
 }
 
+var (
+	// oneMore is a call whose error is taken by nobody, asOne one that stands where one value does.
+	oneMore = regexp.MustCompile(`^assignment mismatch: (\d) variables? but ([\pL_][\pL\pN_.]*)(?:\(.*\))? returns? (\d) values$`)
+	asOne   = regexp.MustCompile(`^multiple-value ([\pL_][\pL\pN_.]*)\(.*\) \(value of type \((?:[^,()]*), (?:[\pL_][\pL\pN_]* )?error\)\) in `)
+)
+
 // hint says what to do about an error, where there is more to say than Go does.
 func (c *Composer) hint(w *writer, message string) string {
 	if m := undefinedMember.FindStringSubmatch(message); m != nil {
@@ -131,6 +137,14 @@ func (c *Composer) hint(w *writer, message string) string {
 	}
 	if strings.Contains(message, "as error value in argument to must:") {
 		return "must takes an error, or a value and an error; must2 takes two values and an error"
+	}
+	if m := oneMore.FindStringSubmatch(message); m != nil && m[1]+m[3] == "12" {
+		return "if the second is an error: must(" + m[2] + "(…)) is the first, and stops the cell where there is an error"
+	} else if m != nil && m[1]+m[3] == "23" {
+		return "if the third is an error: must2(" + m[2] + "(…)) is the first two, and stops the cell where there is an error"
+	}
+	if m := asOne.FindStringSubmatch(message); m != nil {
+		return "must(" + m[1] + "(…)) is the first value, and stops the cell where there is an error"
 	}
 	if message == "cannot use _ as value or type" {
 		return "_ is no name in Go; what later cells want needs one: x := …"

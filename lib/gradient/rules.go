@@ -1,0 +1,78 @@
+package gradient
+
+import (
+	"fmt"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+)
+
+// GoMLX derives the gradients of slices and convolutions, and has none for what these are made
+// of, so that second derivatives stopped there: of a penalty on the gradients of a critic, for
+// instance. These operations are linear, so the gradient of a gradient is the operation again:
+// that of a slice is padded, and that of the padding is a slice.
+func init() {
+	slice, convolve := VJPRegistration[NodeTypeSlice], VJPRegistration[NodeTypeConvGeneral]
+	VJPRegistration[NodeTypeSlice] = func(node *Node, v []*Node, s shapes.Shape) []*Node {
+		out := slice(node, v, s)
+		if out[0].Type() == NodeTypePad {
+			known(node.Graph())[out[0]] = func(v *Node) *Node { return node.CloneWithInputs(v) }
+		}
+		return out
+	}
+	VJPRegistration[NodeTypePad] = func(node *Node, v []*Node, _ shapes.Shape) []*Node {
+		again := known(node.Graph())[node]
+		if again == nil {
+			panic(fmt.Errorf("%s has no gradient, as it was made by GoMLX: want gradient.Padded, or Concatenate with zeros", node))
+		}
+		return []*Node{again(v[0]), nil}
+	}
+	VJPRegistration[NodeTypeReverse] = func(node *Node, v []*Node, _ shapes.Shape) []*Node {
+		return []*Node{node.CloneWithInputs(v[0])}
+	}
+	VJPRegistration[NodeTypeConvGeneral] = func(node *Node, v []*Node, s shapes.Shape) []*Node {
+		if again := known(node.Graph())[node]; again != nil {
+			from, kernel := node.Inputs()[0], node.Inputs()[1]
+			y := again(v[0])
+			return []*Node{y, kernel.CloneWithInputs(convolve(y, []*Node{from}, s)[1])}
+		}
+		out := convolve(node, v, s)
+		OfConvolution(out[0], func(v *Node) *Node { return node.CloneWithInputs(v, node.Inputs()[1]) })
+		return out
+	}
+}
+
+// Padded is GoMLX's Pad, with a gradient for x. It adds elements and removes none.
+func Padded(x, fill *Node, axes ...compute.PadAxis) *Node {
+	y := Pad(x, fill, axes...)
+	known(x.Graph())[y] = func(v *Node) *Node {
+		var part []SliceAxisSpec
+		for i, a := range axes {
+			part = append(part, AxisRange(a.Start, v.Shape().Dimensions[i]-a.End).Stride(a.Interior+1))
+		}
+		return Slice(v, part...)
+	}
+	return y
+}
+
+// OfConvolution gives x a gradient, which is that of a convolution for its images: a
+// convolution by the kernels in reverse. convolve is the convolution of other images.
+func OfConvolution(x *Node, convolve func(v *Node) *Node) {
+	if x.Type() == NodeTypeConvGeneral && x.Inputs()[1].Type() == NodeTypeReverse {
+		known(x.Graph())[x] = convolve
+	}
+}
+
+// known are gradients of a graph, and what their own gradient is made of.
+func known(g *Graph) map[*Node]func(v *Node) *Node {
+	const key = "/gaiden/gradients"
+	all, _ := model.GetGraphParam(g, key)
+	of, _ := all.(map[*Node]func(v *Node) *Node)
+	if of == nil {
+		of = map[*Node]func(v *Node) *Node{}
+		model.SetGraphParam(g, key, of)
+	}
+	return of
+}
