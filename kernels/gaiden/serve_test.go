@@ -71,11 +71,17 @@ func TestServe(t *testing.T) {
 	set(10, 20)
 	ask(file, "[[13]]")
 	ask(live, "[[130]]")
+	saved := filepath.Join(t.TempDir(), "saved.safetensors")
+	if _, err := s.Export(saved, "", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, stopSnapshot := start(served{dir: dir, weights: saved, options: limits})
+	ask(snapshot, "[[130]]")
 	if err := n.Reset(); err != nil {
 		t.Fatal(err)
 	}
 	ask(live, `"error"`)
-	for _, stop := range []func() error{stopFile, stopLive} {
+	for _, stop := range []func() error{stopFile, stopLive, stopSnapshot} {
 		if err := stop(); err != nil {
 			t.Errorf("stopped: %v", err)
 		}
