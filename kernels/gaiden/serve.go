@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,12 +49,15 @@ func serveMain(args []string, stdout, stderr io.Writer) error {
 	f.IntVar(&o.MaxQueue, "max-queue", 256, "requests at a time; further ones get status 429")
 	f.Int64Var(&o.MaxBytes, "max-bytes", 64<<20, "size of a request")
 	f.DurationVar(&o.Timeout, "timeout", 30*time.Second, "time for an answer")
+	if len(args) > 1 && !strings.HasPrefix(args[0], "-") { // the directory first
+		args = append(slices.Clone(args[1:]), args[0])
+	}
 	if err := parseFlags(f, args); err != nil {
 		return err
 	}
 	switch {
 	case f.NArg() != 1:
-		fmt.Fprintf(stderr, "gaiden serve: got %d arguments, want the directory of an exported net (options come before it)\n", f.NArg())
+		fmt.Fprintf(stderr, "gaiden serve: got %d arguments, want one, the directory of an exported net\n", f.NArg())
 		return errUsage
 	case s.live && s.weights != "":
 		fmt.Fprintln(stderr, "gaiden serve: got -live and -weights, want one of them")

@@ -71,11 +71,17 @@ func TestServe(t *testing.T) {
 	set(10, 20)
 	ask(file, "[[13]]")
 	ask(live, "[[130]]")
+	saved := filepath.Join(t.TempDir(), "saved.safetensors")
+	if _, err := s.Export(saved, "", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, stopSnapshot := start(served{dir: dir, weights: saved, options: limits})
+	ask(snapshot, "[[130]]")
 	if err := n.Reset(); err != nil {
 		t.Fatal(err)
 	}
 	ask(live, `"error"`)
-	for _, stop := range []func() error{stopFile, stopLive} {
+	for _, stop := range []func() error{stopFile, stopLive, stopSnapshot} {
 		if err := stop(); err != nil {
 			t.Errorf("stopped: %v", err)
 		}
@@ -100,7 +106,7 @@ func TestServe(t *testing.T) {
 }
 
 func TestServeArguments(t *testing.T) {
-	for args, want := range map[string]string{"": "want the directory", "a b": "got 2 arguments", "-live -weights f a": "want one of them", "-max-batch 0 a": "below 1"} {
+	for args, want := range map[string]string{"": "the directory of an exported net", "a -live -weights f": "want one of them", "a b": "got 2 arguments", "-live -weights f a": "want one of them", "-max-batch 0 a": "below 1"} {
 		var out, errs strings.Builder
 		if code := gaiden(append([]string{"serve"}, strings.Fields(args)...), &out, &errs); code != 2 || !strings.Contains(errs.String(), want) {
 			t.Errorf("%q: got %d %s, want %q", args, code, errs.String(), want)

@@ -14,7 +14,6 @@
 package export
 
 import (
-	"bytes"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -321,7 +320,7 @@ func (n Net) names(p *portable.Program) map[string]string {
 		name += "net"
 	}
 	var params, inputs, about, example []string
-	taken := map[string]bool{"net": true, "err": true, name: true}
+	taken := map[string]bool{"net": true, "err": true, "nil": true}
 	size := 1
 	for _, d := range p.Output.Dims {
 		size *= d
@@ -349,10 +348,11 @@ func (n Net) names(p *portable.Program) map[string]string {
 	}
 	return map[string]string{"PARAMETERS": strings.Join(params, ", "), "INPUTSTEXT": strings.Join(about, "\n// "),
 		"INPUTS": strings.Join(inputs, ", "), "OUTPUTDIMS": fmt.Sprint(p.Output.Dims), "OUTPUT": fmt.Sprint(size), "STEPS": fmt.Sprint(n.Steps),
-		"TOLERANCE": tolerance, "NAME": name, "MODULE": name, "NET": n.Name, "EXAMPLE": "{" + strings.Join(example, ", ") + "}"}
+		"TOLERANCE": tolerance, "NAME": name, "MODULE": "example.com/" + name, // without a dot it could be a package of Go's own
+		"NET": n.Name, "EXAMPLE": "{" + strings.Join(example, ", ") + "}"}
 }
 
-// order is which words of a template are replaced first: those that have others in them.
+// order has the words, those that have others in them first.
 var order = []string{"PARAMETERS", "INPUTSTEXT", "INPUTS", "OUTPUTDIMS", "OUTPUT", "STEPS", "TOLERANCE", "MODULE", "EXAMPLE", "NAME", "NET"}
 
 // fill is a file of the module.
@@ -361,12 +361,13 @@ func (n Net) fill(file string, names map[string]string) string {
 	if err != nil {
 		panic(err) // it is part of the program
 	}
+	var pairs []string
 	for _, word := range order {
 		if value, is := names[word]; is {
-			b = bytes.ReplaceAll(b, []byte(word), []byte(value))
+			pairs = append(pairs, word, value)
 		}
 	}
-	return string(b)
+	return strings.NewReplacer(pairs...).Replace(string(b))
 }
 
 // identifier is a name as Go has it: in lower case, of letters and digits.

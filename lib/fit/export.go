@@ -21,7 +21,7 @@ func (n *Net) Export(path string) error {
 		}
 		x = named
 	}
-	err := n.withExamples("Export", x, func(ctx context.Context, s *Set) error {
+	return n.withExamples("Export", x, func(ctx context.Context, s *Set) error {
 		used, err := n.averaged()
 		if err != nil {
 			return err
@@ -44,12 +44,11 @@ func (n *Net) Export(path string) error {
 			}
 			return p.Output, nil
 		}
-		return export.Write(path, out)
+		if err := export.Write(path, out); err != nil {
+			return fmt.Errorf("fit: %s: export: %w", n.name, err)
+		}
+		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("fit: %s: export: %w", n.name, err)
-	}
-	return nil
 }
 
 // value is the value of a slot, as a flat slice of its type.

@@ -21,7 +21,7 @@ import (
 
 // TestExportModule builds an exported module and runs its test, offline, outside of Gaiden.
 func TestExportModule(t *testing.T) {
-	n := attachExported(t, open(t), "words", exportedNets["joint"], Config{FirstLook: true})
+	n := attachExported(t, open(t), "fmt", exportedNets["joint"], Config{FirstLook: true}) // a name of Go's own
 	dir := filepath.Join(t.TempDir(), "words")
 	if err := n.Export(dir); err != nil {
 		t.Fatal(err)

@@ -58,6 +58,7 @@ type Server struct {
 	places  chan struct{} // one for each request that may be there at a time
 	metrics metrics
 
+	bytes    atomic.Int64 // of the bodies that are there
 	stopping atomic.Bool
 	closed   chan struct{} // the loop of batches is to end
 	ended    chan struct{} // it has
@@ -114,6 +115,10 @@ func (s *Server) Close() {
 	close(s.closed)
 	<-s.ended
 }
+
+// largeRequests is how many requests of the largest size may be there at a time: memory is for
+// them all.
+const largeRequests = 8
 
 // statusError is an error with the status of its answer.
 type statusError struct {
@@ -235,6 +240,19 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-s.places }()
 	default:
 		s.fail(w, refuse(http.StatusTooManyRequests, "%d requests are waiting: want fewer at a time", s.options.MaxQueue))
+		return
+	}
+	size := r.ContentLength
+	if size < 0 {
+		size = s.options.MaxBytes
+	}
+	if size > s.options.MaxBytes {
+		s.fail(w, &http.MaxBytesError{Limit: s.options.MaxBytes})
+		return
+	}
+	defer s.bytes.Add(-size)
+	if s.bytes.Add(size) > largeRequests*s.options.MaxBytes {
+		s.fail(w, refuse(http.StatusTooManyRequests, "the requests that wait are too large together: want fewer or smaller ones at a time"))
 		return
 	}
 	raw, inputs, err := s.read(w, r)

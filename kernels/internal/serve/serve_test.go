@@ -130,7 +130,7 @@ func TestAnswers(t *testing.T) {
 // TestBatches holds that requests which arrive while a batch runs are computed together, each
 // with its own answer, and that no more wait than may.
 func TestBatches(t *testing.T) {
-	running, proceed := make(chan struct{}, 9), make(chan struct{})
+	running, proceed := make(chan struct{}, 99), make(chan struct{})
 	s, h := start(t, Options{MaxQueue: 6, MaxBatch: 4, Timeout: time.Minute}, func() error {
 		running <- struct{}{}
 		<-proceed
@@ -167,6 +167,37 @@ func TestBatches(t *testing.T) {
 	}
 	if code, _, _ := ask(t, "POST", h.URL+"/predict", "application/json", `{"x": [0, 0]}`); code != 503 {
 		t.Errorf("after Stop: got %d, want 503", code)
+	}
+}
+
+// TestBytes holds that bodies which wait have a limit together.
+func TestBytes(t *testing.T) {
+	running, proceed := make(chan struct{}, 99), make(chan struct{})
+	s, h := start(t, Options{MaxBytes: 20, Timeout: time.Minute}, func() error {
+		running <- struct{}{}
+		<-proceed
+		return nil
+	})
+	body := `{"x": [1, 2]}`
+	var wait sync.WaitGroup
+	for range largeRequests * 20 / len(body) {
+		wait.Go(func() {
+			if code, body, _ := ask(t, "POST", h.URL+"/predict", "application/json", body); code != 200 {
+				t.Errorf("got %d %s, want 200", code, body)
+			}
+		})
+	}
+	<-running
+	for s.bytes.Load() < int64(largeRequests*20/len(body)*len(body)) { // they are on their way
+		time.Sleep(time.Millisecond)
+	}
+	if code, body, _ := ask(t, "POST", h.URL+"/predict", "application/json", body); code != 429 || !strings.Contains(body, "too large together") {
+		t.Errorf("got %d %s, want 429", code, body)
+	}
+	close(proceed)
+	wait.Wait()
+	for s.bytes.Load() != 0 { // their handlers end after the answers
+		time.Sleep(time.Millisecond)
 	}
 }
 

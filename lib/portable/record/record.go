@@ -287,6 +287,10 @@ func joined(x [3]any) (y any, same bool) {
 
 // unsupported is the error of an operation that has no portable form. GoMLX falls back on others
 // where it can.
-func unsupported(op string) error {
-	return fmt.Errorf("record: %s has no portable form, because GoMLX's pure-Go backend does not have it: want a net without it: %w", op, compute.ErrNotImplemented)
+type unsupported string
+
+func (op unsupported) Error() string {
+	return fmt.Sprintf("record: %s has no portable form, because GoMLX's pure-Go backend does not have it: want a net without it", string(op))
 }
+
+func (unsupported) Unwrap() error { return compute.ErrNotImplemented }

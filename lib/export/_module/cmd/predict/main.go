@@ -8,12 +8,12 @@ import (
 	"log"
 	"os"
 
-	NAME "MODULE"
+	exported "MODULE"
 )
 
 func main() {
 	log.SetFlags(0)
-	net, err := NAME.Load()
+	net, err := exported.Load()
 	if err != nil {
 		log.Fatal(err)
 	}
