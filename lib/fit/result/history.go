@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,19 +143,24 @@ func (h *History) MFU(peak float64) float64 {
 	return h.FLOPs * float64(h.Steps) / seconds / peak
 }
 
-// String is the table that Chainer's PrintReport prints.
+// String is the table that Chainer's PrintReport prints, without columns of which nothing is
+// known.
 func (h *History) String() string {
-	last := h.Last().Train
+	labels := slices.ContainsFunc(h.Epochs, func(e Epoch) bool { return e.Train.Labels })
+	validated := slices.ContainsFunc(h.Epochs, func(e Epoch) bool { return e.Validation != nil })
 	shown := []string{"loss"}
-	if last.Labels || len(last.Metrics) == 0 {
+	if labels {
 		shown = append(shown, "accuracy")
 	}
-	for _, m := range last.Metrics {
+	for _, m := range h.Last().Train.Metrics {
 		shown = append(shown, m.Name)
 	}
 	names := []string{"epoch"}
 	for _, name := range shown {
-		names = append(names, "main/"+name, "validation/main/"+name)
+		names = append(names, "main/"+name)
+		if validated {
+			names = append(names, "validation/main/"+name)
+		}
 	}
 	names = append(names, "elapsed_time")
 	var b strings.Builder
@@ -169,7 +175,10 @@ func (h *History) String() string {
 	for _, e := range h.Epochs {
 		cells := []string{fmt.Sprint(e.Number)}
 		for _, name := range shown {
-			for _, s := range []*Score{&e.Train, e.Validation} {
+			for i, s := range []*Score{&e.Train, e.Validation} {
+				if i == 1 && !validated {
+					continue
+				}
 				cell := ""
 				if s != nil {
 					if v, is := s.metric(name); is {

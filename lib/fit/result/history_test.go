@@ -81,11 +81,11 @@ func TestHistory(t *testing.T) {
 		want    string
 	}{
 		{"empty", History{}, `
-epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time
+epoch       main/loss   elapsed_time
 `},
 		{"one epoch", History{Epochs: []Epoch{{Number: 1, Train: right(0.25, 3, 4), Elapsed: second(1.5)}}}, `
-epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time
-1           0.25                              0.75                                     1.5
+epoch       main/loss   main/accuracy  elapsed_time
+1           0.25        0.75           1.5
 `},
 		{"validation", History{Epochs: []Epoch{
 			{Number: 9, Train: right(0.191836412, 56489, 60000), Validation: held(right(0.0935412, 9711, 10000)), Elapsed: second(4.9341249)},
@@ -109,12 +109,12 @@ epoch       main/loss   validation/main/loss  main/accuracy  validation/main/acc
 			{Number: 1, Train: Score{Loss: 0.5, N: 4}, Elapsed: second(0.125)},
 			{Number: 2, Train: Score{Loss: 0.25, N: 4}, Validation: &Score{Loss: 0.3, N: 2}, Elapsed: second(0.25)},
 		}}, `
-epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time
-1           0.5                                                                        0.125
-2           0.25        0.3                                                            0.25
+epoch       main/loss   validation/main/loss  elapsed_time
+1           0.5                               0.125
+2           0.25        0.3                   0.25
 `},
 		{"stopped", History{Note: "used 1 of 2 devices", Stopped: "context canceled", Losses: []float32{1}, Steps: 1}, `
-epoch       main/loss   validation/main/loss  main/accuracy  validation/main/accuracy  elapsed_time
+epoch       main/loss   elapsed_time
 note: used 1 of 2 devices
 stopped: context canceled
 `},
