@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,6 +63,11 @@ func runsMagic(dir string, h magic.Host, c magic.Command) error {
 	default:
 		compared := report.Runs{Runs: all, Curve: strings.Join(args, "")}
 		if known := compared.Curves(); compared.Curve != "" && !slices.Contains(known, compared.Curve) {
+			for _, path := range []string{compared.Curve, filepath.Join(dir, compared.Curve)} {
+				if info, err := os.Stat(path); err == nil && info.IsDir() {
+					return fmt.Errorf("%%runs: %s is a folder: want %%runs -d %[1]s", compared.Curve)
+				}
+			}
 			return errors.Join(err, unknown("result", compared.Curve, folder, known))
 		}
 		shown = compared

@@ -30,6 +30,7 @@ func TestRunsMagic(t *testing.T) {
 		{"%runs -d", "%runs [-d FOLDER]"},
 		{"%runs -d empty", "no runs"},
 		{"%runs -d empty show first", `fit.Train{Log: "empty/first"}`},
+		{"%runs " + filepath.Join(dir, "runs"), "is a folder: want %runs -d "},
 		{"%runs -d " + filepath.Join(dir, "runs") + " show second", "second net"},
 	} {
 		plan, err := runsMagics(nil).Parse(tt.cell)
