@@ -23,6 +23,7 @@ lib/sysinfo:                                                      plain data
 lib/data:                                                         plain data, from files
 lib/data/arrow: lib/data                                          another format of files: a table comes out
 lib/data/parquet: lib/data                                        another format of files: a table comes out
+lib/data/datatest: lib/data                                       files of tests
 lib/datasets: lib/data, lib/engine/files, lib/engine/typo, lib/timing/units                                    data is there without a device
 lib/elementwise:                                                  functions of single numbers as expressions, for every target
 lib/elementwise/gomlx: lib/elementwise                            computes them with GoMLX's operations
