@@ -398,7 +398,9 @@ func TestArrays(t *testing.T) {
 	}
 
 	said, r := c.call("snapshot", map[string]any{"name": "mine"})
-	want(t, "snapshot", said, `snapshot "mine": 6 arrays`)
+	if want(t, "snapshot", said, `snapshot "mine": 6 arrays`); r.IsError {
+		t.Errorf("snapshot: got the error %s", said)
+	}
 	for _, name := range []string{"mine", "", "last", prefix + "1-1"} {
 		if said, r = c.call("snapshot", map[string]any{"name": name}); !r.IsError {
 			t.Errorf("snapshot %q: got %s, want it refused", name, said)
@@ -450,7 +452,9 @@ func TestArrays(t *testing.T) {
 func TestRuns(t *testing.T) {
 	c := connect(t)
 	said, r := c.call("list_runs", nil)
-	want(t, "no folder", said, `"runs":[]`, "train with log=runs/NAME")
+	if want(t, "no folder", said, `"runs":[]`, "train with log=runs/NAME"); r.IsError {
+		t.Errorf("no folder: got the error %s", said)
+	}
 	if said, r = c.call("list_runs", map[string]any{"folder": "nowhere"}); !r.IsError || !strings.Contains(said, "nowhere") {
 		t.Errorf("a folder that is not there: got %s, want an error with its name", said)
 	}
