@@ -1,9 +1,6 @@
 package profile
 
 import (
-	"cmp"
-	"slices"
-
 	"gaiden/lib/timing"
 	"gaiden/lib/timing/stats"
 )
@@ -11,8 +8,8 @@ import (
 // listed is how many ops of a layer are told one by one; of more, those of a kind are joined.
 const listed = 24
 
-// Kinds are the ops of a layer: each by itself, in their order, or, where there are very many,
-// all of a kind as one line, with their mean and how many they are (Times), the slowest first.
+// Kinds are the ops of a layer in their order: each by itself, or, where there are very many,
+// all of a kind as one line, with their mean and how many they are (Times).
 func (p *Phases) Kinds(phase, layer string) []Line {
 	var ops []Line
 	for _, l := range p.Ops {
@@ -36,7 +33,6 @@ func (p *Phases) Kinds(phase, layer string) []Line {
 	for i, name := range names {
 		joined[i] = mean(name, kinds[name])
 	}
-	slices.SortStableFunc(joined, func(a, b Line) int { return cmp.Compare(b.InAll(), a.InAll()) })
 	share(joined)
 	return joined
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"gaiden/lib/profile"
@@ -86,7 +85,6 @@ func (p phases) table() Table {
 		kinds, title := p.Kinds(p.Ops[from].Phase, p.Ops[from].Layer), "op by op"
 		if len(kinds) < to-from {
 			title = fmt.Sprintf("%d ops by kind, the mean of each", to-from)
-			kinds = slices.DeleteFunc(kinds, func(l profile.Line) bool { return l.Share < 0.005 })
 		}
 		section(p.Ops[from].Layer+" "+p.Ops[from].Phase+", "+title, kinds)
 		from = to
