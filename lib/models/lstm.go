@@ -83,10 +83,10 @@ func (l LSTM) Apply(scope *model.Scope, x *Node) *Node {
 	for i, all := range []*Node{h, c} {
 		end := Reshape(Slice(all, AxisElem(length-1)), n, u)
 		if mask != nil { // where nothing is there the state stays
-			begun := Concatenate([]*Node{InsertAxes(start[i], 0), all}, 0)
+			states := Concatenate([]*Node{InsertAxes(start[i], 0), all}, 0)
 			last := InsertAxes(ReduceSum(ConvertDType(mask, dtypes.Int32), 1), 0, -1)
 			at := Equal(Iota(g, shapes.Make(dtypes.Int32, length+1, n, 1), 0), BroadcastToDims(last, length+1, n, 1))
-			end = ReduceSum(zeroed(begun, Squeeze(at, -1)), 0)
+			end = ReduceSum(zeroed(states, Squeeze(at, -1)), 0)
 		}
 		state[i].SetNodeValue(float(StopGradient(end)))
 	}

@@ -76,7 +76,7 @@ func TestLiveCurves(t *testing.T) {
 	}
 }
 
-// A run that has not begun shows nothing, and one whose numbers are odd is drawn.
+// A run that has not started shows nothing, and one whose numbers are odd is drawn.
 func TestLiveOfAnything(t *testing.T) {
 	var s shownStates
 	_, end := Training("net", s.show)

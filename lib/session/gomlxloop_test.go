@@ -79,7 +79,7 @@ func gomlxCell(dir string) error {
 }
 
 // TestGoMLXLoop: GoMLX's training loop with its datasets, layers, metrics and
-// checkpoints continues in a second cell what a first one has begun, and computes
+// checkpoints continues in a second cell what a first one has started, and computes
 // what GoMLX's backend in pure Go computes.
 func TestGoMLXLoop(t *testing.T) {
 	p := serve(t)

@@ -42,16 +42,24 @@ func GPUs(ctx context.Context) []GPU {
 	if _, err := fs.Stat(root, "proc/driver/nvidia"); err != nil {
 		return nil // then the tool, if there is one, has nothing to say either
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu=name,memory.total,driver_version,compute_cap", "--format=csv,noheader,nounits")
-	cmd.WaitDelay = time.Second
-	if out, err := cmd.Output(); err == nil {
-		if cards := parseSMI(string(out)); len(cards) > 0 {
-			return cards
-		}
+	if cards := parseSMI(querySMI(ctx, "name,memory.total,driver_version,compute_cap")); len(cards) > 0 {
+		return cards
 	}
 	return readGPUs(root)
+}
+
+// querySMI is what nvidia-smi says of some fields, a line for each GPU; "" where it is missing
+// or slow.
+func querySMI(ctx context.Context, fields string) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu="+fields, "--format=csv,noheader,nounits")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	return string(out)
 }
 
 // parseSMI reads lines like "NVIDIA H200, 143771, 550.54.15, 9.0"; a field may

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"strconv"
 	"strings"
@@ -81,15 +80,7 @@ func gpuUsage(ctx context.Context, root fs.FS) []GPUUsage {
 	if _, err := fs.Stat(root, "proc/driver/nvidia"); err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "nvidia-smi", "--query-gpu="+gpuFields, "--format=csv,noheader,nounits")
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	if err != nil {
-		return nil
-	}
-	return parseGPUUsage(string(out))
+	return parseGPUUsage(querySMI(ctx, gpuFields))
 }
 
 // parseGPUUsage reads lines like "NVIDIA H200, 97, 12300, 143771, 54, 410.25": percent, MiB,

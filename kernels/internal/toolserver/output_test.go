@@ -18,7 +18,7 @@ func TestTranscript(t *testing.T) {
 		want   string
 	}{
 		{"lines", []string{"a\n", "b"}, "a\nb"},
-		{"a line begun again", []string{"a\nb 10 %\rb 20 %", "\rb done\n"}, "a\nb done\n"},
+		{"a line that is written over", []string{"a\nb 10 %\rb 20 %", "\rb done\n"}, "a\nb done\n"},
 		{"the end of a line of Windows, cut", []string{"a\r", "\nb\r\n"}, "a\nb\n"},
 		{"a character that is cut", []string{"\xc3", "\xa9"}, "é"},
 		{"bytes that are no text", []string{"a\xffb"}, "a\uFFFDb"},
