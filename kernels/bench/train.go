@@ -171,7 +171,7 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 	if err := epochs(); err != nil { // programs for the rest of an epoch, and the pace
 		return nil, err
 	}
-	if c.epochs == 0 && (b.name == "random" || b.name == "nets") {
+	if c.epochs == 0 && (b.name == "random" || b.name == "nets" || b.name == "gpt") {
 		began := time.Now()
 		if err := epochs(); err != nil {
 			return nil, err

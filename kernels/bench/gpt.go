@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/models"
+	"gaiden/lib/optim"
+	"gaiden/lib/session"
+)
+
+// benchGPT trains language models in bfloat16 next to their peers, which use cuDNN's attention.
+func benchGPT(b *bench) error {
+	for _, c := range gptCases {
+		if !b.wants(c.name) {
+			continue
+		}
+		fmt.Fprintf(b.progress, "bench gpt: %s\n", c.name)
+		err := inPrivate(func(_ *session.Private, s *session.Session) error {
+			if s.Welcome().Platform == "cpu" {
+				return fmt.Errorf("got a session on a CPU, want a GPU: bench nets has language models for CPUs")
+			}
+			return b.compare(s, c, []string{"scan", "jit step", "compile", "CUDA graph of a compiled step", "compile max-autotune"})
+		})
+		if err != nil {
+			return fmt.Errorf("gpt: %s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+var gptCases = []trainCase{
+	gptCase("gpt2-b8", 12, 12, 768, 1024, 50304, 8),
+	gptCase("gpt2-b16", 12, 12, 768, 1024, 50304, 16),
+	gptCase("gpt2-t16384-b1", 12, 12, 768, 16384, 50304, 1),
+	gptCase("gpt2-medium-t4096-b2", 24, 16, 1024, 4096, 50304, 2),
+	gptCase("characters-b64", 6, 6, 384, 256, 96, 64),
+}
+
+// gptCase is GPT-2 (Radford et al., 2019) of other sizes.
+func gptCase(name string, blocks, heads, width, length, vocab, batch int) trainCase {
+	return trainCase{name: name, batch: batch, n: batch * 20, data: ids(vocab, vocab, length), config: fit.Config{BF16: true, Optimizer: optim.AdamW{LearningRate: 6e-4, Beta2: 0.95, WeightDecay: 0.1}},
+		model: models.Net{Name: "gpt", Input: []int{length}, Layers: []models.Layer{
+			models.Embedding{Name: "tokens", Vocab: vocab, Units: width},
+			models.Positions{Name: "positions", Length: length},
+			models.Repeat{Name: "block", Times: blocks, Layer: models.TransformerBlock{Heads: heads, Causal: true}},
+			models.LayerNorm{Name: "norm"},
+			models.Tied{Name: "head", Of: "tokens"},
+		}}}
+}
