@@ -1,11 +1,19 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
 
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
+	"gaiden/lib/profile"
 	"gaiden/lib/session"
 )
 
@@ -47,4 +55,35 @@ func gptCase(name string, blocks, heads, width, length, vocab, batch int) trainC
 			models.LayerNorm{Name: "norm"},
 			models.Tied{Name: "head", Of: "tokens"},
 		}}}
+}
+
+// keepKernels adds a table of the kernels that take longest, ms of a step, to a text next to the
+// file of the records.
+func (b *bench) keepKernels(title string, all []profile.Kernel, steps int) error {
+	type row struct{ name, op, label string }
+	seconds, count, total := map[row]float64{}, map[row]int{}, 0.0
+	for _, k := range all {
+		r := row{strings.TrimRight(k.Name, "_0123456789"), k.Op, strings.Map(digits, k.Label)}
+		seconds[r], count[r], total = seconds[r]+k.Seconds, count[r]+1, total+k.Seconds
+	}
+	rows := slices.SortedFunc(maps.Keys(seconds), func(a, b row) int { return cmp.Compare(seconds[b], seconds[a]) })
+	each := 1000 / float64(steps)
+	text := fmt.Sprintf("%s: %.3f ms in %d kernels a step\n", title, total*each, len(all)/steps)
+	for _, r := range rows[:min(60, len(rows))] {
+		text += fmt.Sprintf("%9.3f ms  × %-6.4g %s | %s | %s\n", seconds[r]*each, float64(count[r])/float64(steps), r.name, r.op, r.label)
+	}
+	f, err := os.OpenFile(strings.TrimSuffix(b.out, ".json")+"-kernels.txt", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// digits replaces the numbers of layers, so that all blocks are one row.
+func digits(r rune) rune {
+	if unicode.IsDigit(r) {
+		return '#'
+	}
+	return r
 }

@@ -189,6 +189,11 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 		fmt.Fprintf(b.progress, "bench train: %s: %s: its kernels are not known: %v\n", c.name, name, err)
 	case len(recorded.Kernels) > 0:
 		b.addSamples(c.name+"-kernels", name, "kernels", []float64{float64(len(recorded.Kernels)) / float64(steps)})
+		if b.name == "gpt" && b.out != "" {
+			if err := b.keepKernels(c.name+", "+name, recorded.Kernels, steps); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if st, err := s.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Peak >= 0 && name == plainEpoch {
 		b.addSamples(c.name+"-memory", name, "MB", []float64{float64(st.Devices[0].Peak) / 1e6})
