@@ -11,6 +11,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/fit/step"
+	"gaiden/lib/gradient"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/metrics"
 	"gaiden/lib/models"
@@ -300,10 +301,10 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 	}
 	t.mark("loss/backward")
 	if w.part.Accumulate > 1 {
-		w.gradients = Gradient(MulScalar(loss, float64(w.part.Share()/w.part.Accumulate)), wrt...)
+		w.gradients = gradient.Final(MulScalar(loss, float64(w.part.Share()/w.part.Accumulate)), wrt...)
 		return
 	}
-	gradients := Gradient(loss, wrt...)
+	gradients := gradient.Final(loss, wrt...)
 	if w.part.Split {
 		t.allReduceFlat(gradients, nil, nil)
 		for i, g := range gradients {

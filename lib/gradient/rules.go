@@ -29,6 +29,10 @@ func init() {
 		}
 		return []*Node{again(v[0]), nil}
 	}
+	for kind, what := range map[NodeType]string{NodeTypeWhile: "a loop, graph.While: want models.Scan, which has one", NodeTypeIf: "graph.If: want Where of both results"} {
+		VJPRegistration[kind] = func(*Node, []*Node, shapes.Shape) []*Node { panic(fmt.Errorf("there is no gradient of %s", what)) }
+	}
+	VJPRegistration[NodeTypeIdentity] = func(_ *Node, v []*Node, _ shapes.Shape) []*Node { return v }
 	VJPRegistration[NodeTypeReverse] = func(node *Node, v []*Node, _ shapes.Shape) []*Node {
 		return []*Node{node.CloneWithInputs(v[0])}
 	}

@@ -42,22 +42,26 @@ func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 		}
 	}
 	return gradient.Define(StopGradient(y), wrt, func(arrived *Node) []*Node {
+		stop, barrier := StopGradient, func(x *Node) *Node { return SchedulingBarrier(x, arrived) }
+		if gradient.Again(g) {
+			stop, barrier = Identity, Identity
+		}
 		after := values()
 		set(before)
 		again := make([]*Node, len(wrt))
 		for i, x := range wrt {
-			again[i] = Identity(StopGradient(x))
+			again[i] = Identity(stop(x))
 		}
 		// Not before the gradient is there: else XLA would take what the forward pass has computed.
-		again[0] = HandMask(x, Identity(StopGradient(SchedulingBarrier(x, arrived))))
+		again[0] = HandMask(x, Identity(stop(barrier(x))))
 		for i, v := range weights {
 			v.SetNodeValue(again[1+i])
 		}
 		if v := scope.Store().GetVariable("/" + model.RNGStateVariableName); v != nil {
-			v.SetNodeValue(SchedulingBarrier(before[v], arrived))
+			v.SetNodeValue(barrier(before[v]))
 		}
 		y, _ := apply(layer, scope.ResetVisited(), again[0], nil)
 		set(after)
-		return Gradient(ReduceAllSum(Mul(y, StopGradient(arrived))), again...)
+		return Gradient(ReduceAllSum(Mul(y, stop(arrived))), again...)
 	})
 }

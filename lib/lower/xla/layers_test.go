@@ -149,8 +149,8 @@ func TestLayers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want map[string]struct {
-		Y         []float64
-		Gradients map[string][]float64
+		Y                 []float64
+		Gradients, Second map[string][]float64
 	}
 	if err := json.Unmarshal(raw, &want); err != nil {
 		t.Fatal(err)
@@ -209,10 +209,20 @@ func TestLayers(t *testing.T) {
 				for of, g := range want[name].Gradients {
 					near("the gradient for "+of, gradients[of], g)
 				}
+				if b.half {
+					continue
+				}
+				_, gradients = apply(t, b.backend, twice{tt.layer}, tt.input, tt.vocab, true, false)
+				for of, g := range want[name].Second {
+					near("the second derivative for "+of, gradients[of], g)
+				}
 			}
 		})
 	}
 }
+
+// twice is a layer whose gradients are to be differentiated.
+type twice struct{ models.Layer }
 
 // recurrent says whether a layer is another one outside training.
 func recurrent(l models.Layer) bool {
@@ -293,8 +303,16 @@ func apply(t *testing.T, backend compute.Backend, layer models.Layer, input []in
 		if vocab == 0 {
 			wrt, nodes = append([]string{"x"}, names...), append([]*Node{x}, nodes...)
 		}
-		weights := MulScalar(ConstTensor(g, numbers(y.Shape(), 0.9, 0)), 2)
-		return append([]*Node{y}, Gradient(ReduceAllSum(Mul(Square(y), weights)), nodes...)...)
+		wave := func(of *Node, step float64) *Node { return MulScalar(ConstTensor(g, numbers(of.Shape(), step, 0)), 2) }
+		all := Gradient(ReduceAllSum(Mul(Square(y), wave(y, 0.9))), nodes...)
+		if _, is := layer.(twice); is {
+			sum := ScalarZero(g, dtypes.Float32)
+			for _, x := range all {
+				sum = Add(sum, ReduceAllSum(Mul(Square(x), wave(x, 1.1))))
+			}
+			all = Gradient(sum, nodes...)
+		}
+		return append([]*Node{y}, all...)
 	})
 	if err != nil {
 		t.Fatal(err)

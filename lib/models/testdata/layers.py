@@ -6,13 +6,16 @@ Number k of input and variables is sin((k+1)·step)/2, where the step of the inp
 that of variable i, in the order of their names, 0.3+i/10; scales of norms are larger by 1.
 Ids are k²+k modulo the vocabulary. The loss is the sum of y²·sin((k+1)·0.9). Variables have
 our names and layouts. Each case has y and the gradients of the loss for the input ("x", not
-for ids) and the variables.
+for ids) and the variables. "Second" are the gradients of the sum of their squares, each
+multiplied by sin((k+1)·1.1).
 """
 import json, math
 import torch
 import torch.nn.functional as F
 
 torch.set_default_dtype(torch.float64)
+with_second = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)  # others have no second derivatives
+with_second.__enter__()
 
 
 def wave(step, *shape):
@@ -33,10 +36,16 @@ def case(shapes, x, apply):
     y = apply(x, p)
     loss = (y**2 * 2 * wave(0.9, *y.shape)).sum()
     wrt = names if ids else ["x"] + names
-    got = torch.autograd.grad(loss, [x if n == "x" else p[n] for n in wrt], allow_unused=True)
-    got = [torch.zeros_like(p[n]) if g is None else g for n, g in zip(wrt, got)]  # of spectral norm's vectors
+    of = [x if n == "x" else p[n] for n in wrt]
+
+    def derive(y):
+        got = torch.autograd.grad(y, of, allow_unused=True, create_graph=True) if y.requires_grad else [None] * len(of)
+        return [torch.zeros_like(v) if g is None else g for v, g in zip(of, got)]  # of spectral norm's vectors
+
+    got = derive(loss)
+    second = derive(sum((g**2 * 2 * wave(1.1, *g.shape)).sum() for g in got))
     flat = lambda t: [float(f"{v:.9g}") for v in t.detach().flatten().tolist()]
-    return {"Y": flat(y), "Gradients": {n: flat(g) for n, g in zip(wrt, got)}}
+    return {"Y": flat(y), "Gradients": {n: flat(g) for n, g in zip(wrt, got)}, "Second": {n: flat(g) for n, g in zip(wrt, second)}}
 
 
 def ids(n, length, vocab):
