@@ -7,7 +7,7 @@ that of variable i, in the order of their names, 0.3+i/10; scales of norms are l
 Ids are k²+k modulo the vocabulary. The loss is the sum of y²·sin((k+1)·0.9). Variables have
 our names and layouts. Each case has y and the gradients of the loss for the input ("x", not
 for ids) and the variables. "Second" are the gradients of the sum of their squares, each
-multiplied by sin((k+1)·1.1).
+multiplied by sin((k+1)·1.1), for some of the layers.
 """
 import json, math
 import torch
@@ -280,7 +280,9 @@ s4 = (2, 5, 4)
 lstm_named = {f"l/{k}": v for k, v in {"weights": (4, 12), "recurrent": (3, 12), "biases": (12,)}.items()}
 lstm_shapes = {"weights": (4, 12), "recurrent": (3, 12), "biases": (12,)}
 s6 = (2, 5, 6)
-print(json.dumps({
+second = """GRU; RNN; Scan; Scan masked; LSTM masked; Bidirectional GRU; Bidirectional LSTM; Embedding masked; LayerNorm; GroupNorm; SpectralNorm;
+SpectralNorm Conv2D; Conv1D causal; ConvTranspose2D; MaxPool1D; Attention grouped, RoPE; PReLU; InstanceNorm""".replace("\n", " ").split("; ")
+all = {
     "Embedding": case({"weights": (7, 4)}, ids(3, 5, 7), lambda x, p: F.embedding(x, p["weights"])),
     "Positions": case({"weights": (8, 6)}, s6, lambda x, p: x + p["weights"][:5]),
     "LayerNorm": case(norm_shapes(6), s6, layer_norm),
@@ -360,4 +362,8 @@ print(json.dumps({
     "Embedding masked": case({"e/weights": (7, 4)} | under("l", recurrent_shapes(4, 3, 3)), ids(3, 5, 7), lambda x, p: masked(F.embedding(x, p["e/weights"]), lambda x: gru(x, inside(p, "l")).mean(1), x != 0)),
     "Attention masked": case(under("l", gpt_shapes), s6, lambda x, p: masked(x, lambda x: encoder(x, inside(p, "l")).mean(1))),
     "Scan": case({"decay": (1, 4)}, (2, 5, 4), average),
-}, separators=(",", ":")))
+}
+for name, of in all.items():
+    if name not in second:
+        del of["Second"]
+print(json.dumps(all, separators=(",", ":")))
