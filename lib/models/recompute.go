@@ -14,20 +14,12 @@ import (
 // memory cost"), with the same random numbers, as torch.utils.checkpoint does.
 func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 	g := x.Graph()
-	values := func() map[*model.Variable]*Node {
-		all := map[*model.Variable]*Node{}
-		for v := range scope.IterVariables() {
-			all[v] = v.NodeValue(g)
-		}
+	values := func() values {
+		all := valuesOf(scope, g)
 		if v := scope.Store().GetVariable("/" + model.RNGStateVariableName); v != nil {
 			all[v] = v.NodeValue(g)
 		}
 		return all
-	}
-	set := func(values map[*model.Variable]*Node) {
-		for v, x := range values {
-			v.SetNodeValue(x)
-		}
 	}
 	added, before := AddedLoss(g), values()
 	y, _ := apply(layer, scope, x, nil)
@@ -47,7 +39,7 @@ func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 			stop, barrier = Identity, Identity
 		}
 		after := values()
-		set(before)
+		before.set()
 		again := make([]*Node, len(wrt))
 		for i, x := range wrt {
 			again[i] = Identity(stop(x))
@@ -61,7 +53,24 @@ func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 			v.SetNodeValue(barrier(before[v]))
 		}
 		y, _ := apply(layer, scope.ResetVisited(), again[0], nil)
-		set(after)
+		after.set()
 		return Gradient(ReduceAllSum(Mul(y, stop(arrived))), again...)
 	})
+}
+
+// values are those of variables in a graph.
+type values map[*model.Variable]*Node
+
+func valuesOf(scope *model.Scope, g *Graph) values {
+	all := values{}
+	for v := range scope.IterVariables() {
+		all[v] = v.NodeValue(g)
+	}
+	return all
+}
+
+func (all values) set() {
+	for v, x := range all {
+		v.SetNodeValue(x)
+	}
 }

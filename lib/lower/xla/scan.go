@@ -48,9 +48,6 @@ func (l Lowering) Scan(cell models.Cell, start []*Node, x *Node, weights []*Node
 		return after
 	}, false)
 	all, kept := end[count+1], end[count+2:]
-	if !training {
-		return all
-	}
 	return gradient.Define(all, slices.Concat(start, []*Node{x}, weights), func(v *Node) []*Node {
 		return r.gradients(r.kept(start, []*Node{x}, kept), []*Node{x}, each(start, ZerosLike), []*Node{v})
 	})
@@ -93,7 +90,7 @@ func (r recurrence) run(start, xs, room []*Node) (ends, ys []*Node) {
 
 // kept are the states before each time step: those that were kept, or others with gradients.
 func (r recurrence) kept(start, xs, kept []*Node) []*Node {
-	if !gradient.Again(xs[0].Graph()) {
+	if len(kept) == len(start) && !gradient.Again(xs[0].Graph()) {
 		return kept
 	}
 	_, ys := r.differentiable(start, xs)
