@@ -280,7 +280,7 @@ s4 = (2, 5, 4)
 lstm_named = {f"l/{k}": v for k, v in {"weights": (4, 12), "recurrent": (3, 12), "biases": (12,)}.items()}
 lstm_shapes = {"weights": (4, 12), "recurrent": (3, 12), "biases": (12,)}
 s6 = (2, 5, 6)
-second = """GRU; RNN; Scan; Scan masked; LSTM masked; Bidirectional GRU; Bidirectional LSTM; Embedding masked; LayerNorm; GroupNorm; SpectralNorm;
+second = """GRU; RNN; Scan; Scan masked; LSTM masked; Bidirectional GRU; Bidirectional LSTM; Embedding masked; LayerNorm; GroupNorm; BatchNorm; SpectralNorm;
 SpectralNorm Conv2D; Conv1D causal; ConvTranspose2D; MaxPool1D; Attention grouped, RoPE; PReLU; InstanceNorm""".replace("\n", " ").split("; ")
 all = {
     "Embedding": case({"weights": (7, 4)}, ids(3, 5, 7), lambda x, p: F.embedding(x, p["weights"])),
@@ -344,6 +344,7 @@ all = {
     "MaxPool3D": case({}, (2, 4, 5, 6, 2), lambda x, p: pool(x, F.max_pool3d, 3, 2, padding=1)),
     "GlobalAvgPool": case({}, image, lambda x, p: x.mean((1, 2))),
     "GlobalMaxPool": case({}, (2, 3, 4, 5, 2), lambda x, p: x.amax((1, 2, 3))),
+    "BatchNorm": case({n: (3,) for n in ("mean", "offset", "scale", "variance")}, image, lambda x, p: F.batch_norm(x.movedim(-1, 1), None, None, p["scale"], p["offset"], True).movedim(1, -1)),
     "InstanceNorm": case({"scale": (3,), "offset": (3,)}, image, lambda x, p: F.instance_norm(x.movedim(-1, 1), weight=p["scale"], bias=p["offset"]).movedim(1, -1)),
     "PReLU": case({"weights": (3,)}, image, lambda x, p: F.prelu(x.movedim(-1, 1), p["weights"]).movedim(1, -1)),
     "PReLU shared": case({"weights": (1,)}, image, lambda x, p: F.prelu(x, p["weights"])),
