@@ -60,7 +60,7 @@ lib/weights:                                                      names in, name
 lib/lower: lib/engine/gemm, lib/engine/wire                       decides the form of layers for a target; some products are native calls
 lib/lower/plan: lib/engine/hlo, lib/engine/triton/kernels, lib/fused, lib/lower, lib/models  decides how a net is trained
 lib/lower/xla: lib/gradient, lib/lower, lib/models                              writes layers as it was decided
-lib/losses:                                                       a loss is GoMLX
+lib/losses: lib/gradient                                          a loss is GoMLX
 lib/metrics:                                                      a metric is GoMLX
 lib/sampling:                                                     the choice of a token is GoMLX
 lib/fit/result: lib/timing/units                                  what training returns: values and their text
