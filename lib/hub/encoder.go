@@ -135,6 +135,9 @@ func vision(c *config) (func(length int) models.Net, []weights.Name) {
 	if side%patch != 0 {
 		c.fail("image_size is %d and patch_size %d: want a multiple", side, patch)
 	}
+	if !c.bool("qkv_bias", true) {
+		c.fail("qkv_bias is false: want true")
+	}
 	all := []models.Layer{models.Conv2D{Name: "patches", Channels: width, Kernel: patch, Stride: patch}, models.Unflatten{Name: "sequence", Dims: []int{count, width}}, // [n count width]
 		models.ClassToken{Name: "class"}, models.Positions{Name: "positions", Length: count + 1},
 		blocks(layers, func(int) block {
