@@ -30,6 +30,7 @@ var only = map[string]string{
 	"attention_bias": "llama qwen3 gemma gemma2 gemma3_text", "mlp_bias": "llama",
 	"attn_logit_softcapping": "gemma2", "final_logit_softcapping": "gemma2 gemma3_text", "query_pre_attn_scalar": "gemma2 gemma3_text",
 	"sliding_window": "mistral qwen2 qwen3 phi3 gemma2 gemma3_text", "layer_types": "qwen2 qwen3 gemma2 gemma3_text", "rope_local_base_freq": "gemma3_text",
+	"hidden_act": "llama mistral qwen2 qwen3 phi3 gemma bert roberta vit", "layer_norm_eps": "bert roberta vit", "position_embedding_type": "bert roberta",
 }
 
 // config is a config.json. The first thing that is wrong in it stays in err.

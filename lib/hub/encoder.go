@@ -25,6 +25,9 @@ func encoder(c *config) (func(length int) models.Net, []weights.Name) {
 	if kind := c.text("position_embedding_type"); kind != "" && kind != "absolute" {
 		c.fail("position_embedding_type is %q: want absolute", kind)
 	}
+	if c.bool("is_decoder", false) {
+		c.fail("is_decoder is true: want an encoder")
+	}
 	normal := func(name string) models.Layer { return models.LayerNorm{Name: name, Epsilon: epsilon} }
 	roberta, distil := c.kind == "roberta", c.kind == "distilbert"
 	if distil {
@@ -111,6 +114,9 @@ func (c *config) ending(width, vocab int, act models.Act, normal func(string) mo
 		}
 		return first, slices.Concat(denseNames("pooler", p+"pooler.dense"), denseNames("head", "classifier"))
 	case "MaskedLM":
+		if !c.bool("tie_word_embeddings", true) {
+			c.fail("tie_word_embeddings is false: want true")
+		}
 		transform, scale, bias := "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"
 		switch {
 		case distil:
