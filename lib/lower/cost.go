@@ -68,6 +68,9 @@ const (
 	// all at once, and logitsPiece that of a piece.
 	largeLogits = 256 << 20
 	logitsPiece = 64 << 20
+	// On a GPU a piece is a part of its memory, so large because each piece reads and writes the
+	// gradient of the weights.
+	logitsShare, largestPiece = 64, 2 << 30
 )
 
 // Tests: how many examples are evaluated at once.
@@ -140,6 +143,10 @@ const (
 	blockwiseScores             = 1 << 19 // scores (2 MiB of float32): from here blocks, which a cache holds, are faster
 	smallestBlock, largestBlock = 64, 256 // queries, and keys, of a block
 	blockScores                 = 1 << 19 // of a block larger than the smallest, in all heads and examples
+
+	// Attention on a CUDA device.
+
+	cuDNNQueries = 128 // from here cuDNN's attention, where it has it
 
 	// Dense layers on a CPU.
 
