@@ -195,9 +195,16 @@ func (n *Net) fingerprintProgram() (*hlo.Program, error) {
 	return n.trace("fingerprint", func(t *trace) []*Node {
 		sum := t.scalar(int32(0))
 		for i, x := range t.variables() {
-			if x.DType() == dtypes.Float32 {
+			var bits *Node
+			switch x.DType() {
+			case dtypes.Float32:
+				bits = Bitcast(x, dtypes.Int32)
+			case dtypes.Int8:
+				bits = ConvertDType(x, dtypes.Int32)
+			}
+			if bits != nil {
+				bits = Reshape(bits, x.Shape().Size())
 				odd := AddScalar(MulScalar(Iota(t.g, shapes.Make(dtypes.Int32, x.Shape().Size()), 0), 2), 1)
-				bits := Reshape(Bitcast(x, dtypes.Int32), x.Shape().Size())
 				sum = Add(sum, MulScalar(ReduceAllSum(Mul(bits, odd)), float64(2*i+1)))
 			}
 		}

@@ -122,7 +122,7 @@ func (c *config) ending(width, vocab int, act models.Act, normal func(string) mo
 		case distil:
 			transform, scale, bias = "vocab_transform", "vocab_layer_norm", "vocab_projector.bias"
 		case roberta:
-			transform, scale, bias = "lm_head.dense", "lm_head.layer_norm", "lm_head.bias"
+			transform, scale, bias, act = "lm_head.dense", "lm_head.layer_norm", "lm_head.bias", models.GELU // whatever hidden_act is
 		}
 		return []models.Layer{models.Dense{Name: "transform", Units: width, Act: act}, normal("transform_norm"), models.Tied{Name: "head", Of: "tokens", Biases: true}},
 			slices.Concat(denseNames("transform", transform), normNames("transform_norm", scale), []weights.Name{{Variable: "head/biases", Array: bias}})
