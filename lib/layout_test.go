@@ -119,6 +119,7 @@ var outside = []struct {
 	{"golang.org/x/image", []string{"kernels/internal/raster"}, "pictures become PNG in the kernel: a cell links none of it"},
 	{"github.com/gomlx/go-huggingface", []string{"lib/hub"}, "downloads are hub's; its tokenizers lack byte fallback and what several files of a model want"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
+	{"github.com/rivo/uniseg", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
 	{"github.com/gomlx/onnx-gomlx", []string{"lib/onnx"}, "cells without ONNX do not link it"},
 	{"github.com/apache/arrow-go/v18", []string{"lib/data/arrow"}, "cells without Arrow do not link it"},
 	{"github.com/parquet-go/parquet-go", []string{"lib/data/parquet"}, "cells without Parquet do not link it"},
