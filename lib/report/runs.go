@@ -52,7 +52,7 @@ func (r Runs) table() Table {
 	}
 	maps.DeleteFunc(settings, func(_ string, values map[string]bool) bool { return len(values) < 2 }) // what is the same of all says nothing
 	names, differ := slices.Sorted(maps.Keys(results)), slices.Sorted(maps.Keys(settings))
-	t := Table{Head: slices.Concat([]string{"run", "net", "state", "epochs", "steps", "time"}, names, differ, []string{"began"})}
+	t := Table{Head: slices.Concat([]string{"run", "net", "state", "epochs", "steps", "time"}, names, differ, []string{"started"})}
 	for _, run := range r.Runs {
 		took := ""
 		if !run.Ended.IsZero() {
@@ -133,7 +133,7 @@ func (r RunSheet) table() Table {
 	}
 	add("net", r.Net)
 	add("state", r.State)
-	add("began", r.Began.Local().Format(time.DateTime))
+	add("started", r.Began.Local().Format(time.DateTime))
 	add("notebook", r.Notebook)
 	add("machine", strings.TrimSpace(r.Machine))
 	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {
