@@ -21,10 +21,11 @@ import (
 func netMagics(list func() *magic.Row) magic.Table {
 	const where = `
 
-NET is a variable that holds a net, or the net's name in the session; the default is
-the notebook's only net. DATA is the name of a data set in the session; the default is
-the largest one that fits the net, preferably training data, or random data if there is
-none.`
+NET is a variable that holds a net, or the net's name in the session. DATA is the
+name of a data set in the session. The default is the largest one that fits the net,
+preferably training data, or random data if there is none.`
+	const only = where + `
+Without NET, the notebook's only net is measured.`
 	const options = `
     -b N  batch size; default 32
     -t T  seconds per measurement; at most 20 T for all ops of a layer; default 0.3`
@@ -43,9 +44,9 @@ none.`
 The sum of the phases is compared with a step that runs them in sequence, and the
 estimated time of an epoch with the measured one. The net's weights do not change.
 In Go: report.Profiler{Net: net}.Phases(), or profile.Measure, which only returns
-values.` + where},
+values.` + only},
 		{Name: "%bottleneck", Args: "[-b N] [-t T] [NET [DATA]]", Help: "says in one sentence what takes most of the time of a training step", Run: hunt("Bottleneck", "bt"),
-			More: options + where},
+			More: options + only},
 		{Name: "%roofline", Args: "[-b N] [-t T] [-again] [NET [DATA]]", Help: "shows the device's measured peaks, and how close a net's phases and layers come to them", Run: rooflineMagic(list),
 			More: options + `
     -again  measure the device's peaks again; they are measured once and cached` + where},
