@@ -145,7 +145,7 @@ setup_gopls() {
   say "building gopls $gopls_version, for completion"
   local words
   words=$(GOBIN=$data/bin go install "golang.org/x/tools/gopls@$gopls_version" 2>&1) ||
-    say "$(tail -n 1 <<< "$words")" "gopls could not be installed: completion falls back to names that are known."
+    say "gopls could not be installed, so completion falls back to known names: $(tail -n 1 <<< "$words" | xargs)"
 }
 
 # setup_kernel makes the kernel known to Jupyter, for this user, and compiles
