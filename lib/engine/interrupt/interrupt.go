@@ -41,17 +41,18 @@ func Context() context.Context {
 		return context.Background()
 	}
 	if ctx == nil {
-		ctx, cancel = context.WithCancelCause(context.Background())
+		c, end := context.WithCancelCause(context.Background())
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, os.Interrupt)
 		go func() {
 			select {
 			case <-signals:
-				cancel(stopped{})
-			case <-ctx.Done():
+				end(stopped{})
+			case <-c.Done():
 			}
 			signal.Stop(signals)
 		}()
+		ctx, cancel = c, end
 	}
 	return ctx
 }
