@@ -34,6 +34,9 @@ func (r Runs) column() column {
 }
 
 func (r Runs) table() Table {
+	if len(r.Runs) == 0 {
+		return Table{Notes: []string{`no runs: fit.Train{Log: "runs/first"} keeps one`}}
+	}
 	results, settings := map[string]bool{}, map[string]map[string]bool{}
 	for _, run := range r.Runs {
 		for name := range run.Results {
@@ -70,9 +73,6 @@ func (r Runs) table() Table {
 			row = append(row, shorten(run.Settings[name], 40))
 		}
 		t.Add(append(row, run.Began.Local().Format(time.DateTime))...)
-	}
-	if len(r.Runs) == 0 {
-		t.Notes = append(t.Notes, "no runs: fit.Train{Log: \"runs/first\"} keeps one")
 	}
 	return t
 }
