@@ -56,18 +56,45 @@ func (s *memoryStore) Get(key string, wait time.Duration) ([]byte, error) {
 	}
 }
 
+// A value that is put by one process is what another one waits for.
+func TestStoreOfTests(t *testing.T) {
+	server := rpc.NewServer()
+	if err := server.RegisterName("Store", servedStore{newMemoryStore()}); err != nil {
+		t.Fatal(err)
+	}
+	a, b := net.Pipe()
+	go server.ServeConn(a)
+	s := remoteStore{rpc.NewClient(b), t.Logf}
+	defer s.Close()
+	got := make(chan string)
+	go func() {
+		v, err := s.Get("key", time.Minute)
+		got <- fmt.Sprint(v, err)
+	}()
+	if _, err := s.Get("key", 0); !errors.Is(err, ErrNoKey) {
+		t.Errorf("before: got %v, want ErrNoKey", err)
+	}
+	if err := s.Put("key", []byte{0, 1}); err != nil {
+		t.Fatal(err)
+	}
+	if v := <-got; v != "[0 1] <nil>" {
+		t.Errorf("got %s, want 0 1", v)
+	}
+}
+
 // servedStore offers a Store to other processes.
 type servedStore struct{ s Store }
 
-type storeCall struct {
+// StoreCall is the argument of a servedStore's methods.
+type StoreCall struct {
 	Key   string
 	Value []byte
 	Wait  time.Duration
 }
 
-func (s servedStore) Put(c storeCall, _ *bool) error { return s.s.Put(c.Key, c.Value) }
+func (s servedStore) Put(c StoreCall, _ *bool) error { return s.s.Put(c.Key, c.Value) }
 
-func (s servedStore) Get(c storeCall, v *[]byte) (err error) {
+func (s servedStore) Get(c StoreCall, v *[]byte) (err error) {
 	*v, err = s.s.Get(c.Key, c.Wait)
 	return err
 }
@@ -81,12 +108,12 @@ type remoteStore struct {
 func (s remoteStore) Put(key string, value []byte) error {
 	s.log("store: put %.60q: %d bytes", key, len(value))
 	var ok bool
-	return s.Call("Store.Put", storeCall{Key: key, Value: value}, &ok)
+	return s.Call("Store.Put", StoreCall{Key: key, Value: value}, &ok)
 }
 
 func (s remoteStore) Get(key string, wait time.Duration) (v []byte, err error) {
 	s.log("store: get %.60q within %v", key, wait)
-	if err = s.Call("Store.Get", storeCall{Key: key, Wait: wait}, &v); err != nil && err.Error() == ErrNoKey.Error() {
+	if err = s.Call("Store.Get", StoreCall{Key: key, Wait: wait}, &v); err != nil && err.Error() == ErrNoKey.Error() {
 		err = ErrNoKey
 	}
 	s.log("store: got %.60q: %d bytes, %v", key, len(v), err)
