@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"gaiden/lib/engine/hosts"
 	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 )
@@ -19,7 +20,7 @@ import (
 // nothing, as a program of the user's may say the same: a device is lost when it
 // does not take and release four bytes.
 type health struct {
-	try func(*pjrt.Device) error // moves four bytes to a device and back
+	try func(*hosts.Device) error // moves four bytes to a device and back
 
 	mu     sync.Mutex    // protects following
 	answer chan struct{} // closed when the answer is there, nil when nobody has asked
@@ -73,10 +74,7 @@ func (w *Worker) probe(cause *wire.Error) {
 		return
 	}
 	w.Logf("%v; the devices do not answer any more: %v", cause, failed)
-	w.once.Do(func() { // unless it was asked to stop
-		w.fate = cause
-		close(w.stopped)
-	})
+	w.fail(cause)
 }
 
 // patient is how long an answer is waited for: a device that is busy has it later.
@@ -109,7 +107,7 @@ func (w *Worker) explained(e *wire.Error) *wire.Error {
 }
 
 // fourBytes moves four bytes to a device and back.
-func (w *Worker) fourBytes(d *pjrt.Device) error {
+func (w *Worker) fourBytes(d *hosts.Device) error {
 	want := []byte{3, 1, 4, 1}
 	b, err := w.client.Upload(want, pjrt.Uint8, []int{len(want)}, d)
 	if err != nil {

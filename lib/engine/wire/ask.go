@@ -35,6 +35,7 @@ type WelcomeBody struct {
 type DeviceInfo struct {
 	ID                 int
 	Kind               string
+	Host               string `json:",omitempty"` // of another host's
 	InUse, Peak, Limit int64
 	Pool               int64  // held by the allocator, used or not
 	LargestFree        int64  // the largest array that fits without a gap
