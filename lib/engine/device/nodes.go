@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"gaiden/lib/engine/hosts"
@@ -63,14 +64,14 @@ var errHungUp = errors.New("the controller has ended the connection")
 // session's supervisor.
 func hostsPath() string { return wire.SocketPath() + ".hosts" }
 
-// hostList is what that file holds.
-type hostList struct {
+// hostFile is what that file holds.
+type hostFile struct {
 	Addresses []string
 	Secret    string `json:",omitempty"`
 }
 
 func readHosts() (addresses []string, secret string, err error) {
-	var l hostList
+	var l hostFile
 	b, err := wire.ReadOwn(hostsPath())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, "", nil
@@ -82,6 +83,95 @@ func readHosts() (addresses []string, secret string, err error) {
 		return nil, "", fmt.Errorf("device: list of hosts %s: %w", hostsPath(), err)
 	}
 	return l.Addresses, l.Secret, nil
+}
+
+// errRegroup ends a worker whose hosts have changed, and regroupStatus is the status of its
+// process: all is saved, and the supervisor starts the next one.
+var errRegroup = errors.New("the hosts have changed")
+
+const regroupStatus = 75 // EX_TEMPFAIL of sysexits.h
+
+// hostList describes the hosts that are to be in the session.
+func (w *Worker) hostList() (l []wire.HostInfo) {
+	for _, address := range w.Hosts {
+		info := wire.HostInfo{Address: address}
+		info.Name, info.Devices = w.client.Joined(address)
+		l = append(l, info)
+	}
+	return l
+}
+
+// askHosts tells of the hosts, or changes them: then the answer says that all is saved, and
+// the worker ends.
+func (c *conn) askHosts(id uint32, a wire.AskBody) {
+	w := c.w
+	list, why := w.changedHosts(a)
+	if why != nil {
+		c.fail(id, why)
+		return
+	}
+	if list == nil {
+		c.answer(id, &wire.AnswerBody{Hosts: w.hostList()})
+		return
+	}
+	if err := wire.ReplaceFile(hostsPath(), wire.JSON(list)); err != nil {
+		c.fail(id, wire.Errorf(wire.Unavailable, "list of hosts: %v", err))
+		return
+	}
+	w.finish()
+	c.answer(id, &wire.AnswerBody{})
+	w.fail(errRegroup)
+}
+
+// changedHosts is the list of hosts after a request, nil where nothing is to change.
+func (w *Worker) changedHosts(a wire.AskBody) (*hostFile, *wire.Error) {
+	switch {
+	case len(a.Names)+len(a.Remove) == 0:
+		return nil, nil
+	case w.Node != nil:
+		return nil, wire.Errorf(wire.Invalid, "this session is a follower's: its controller decides who joins")
+	}
+	l := &hostFile{Addresses: slices.Clone(w.Hosts), Secret: w.Secret}
+	if a.Path != "" {
+		s, err := hosts.ReadSecret(a.Path)
+		if err != nil {
+			return nil, asError(err)
+		}
+		l.Secret = s
+	}
+	for _, address := range a.Remove {
+		at := slices.Index(l.Addresses, address)
+		if at < 0 {
+			return nil, wire.Errorf(wire.NotFound, "no host %q in this session", address).WithHint("%%hosts lists them")
+		}
+		l.Addresses = slices.Delete(l.Addresses, at, at+1)
+	}
+	var come []string
+	for _, address := range a.Names {
+		if err := hosts.CheckAddress(address); err != nil {
+			return nil, err
+		}
+		if name, _ := w.client.Joined(address); name != "" {
+			return nil, wire.Errorf(wire.Invalid, "host %s is in this session already", address)
+		}
+		if come = append(come, address); !slices.Contains(l.Addresses, address) {
+			l.Addresses = append(l.Addresses, address)
+		}
+	}
+	if n := len(l.Addresses); n > hosts.MostPeers {
+		return nil, wire.Errorf(wire.Invalid, "got %d hosts, want at most %d besides this one", n, hosts.MostPeers)
+	}
+	// Whoever does not answer now is not worth a new generation of the worker.
+	nodes := hosts.Gather(come, l.Secret, hosts.Call{Version: w.Version, Owner: w.owner()})
+	nodes.Close()
+	if len(nodes.Missing) > 0 {
+		e := asError(nodes.Missing[0])
+		if e.Code == wire.Internal {
+			e = wire.Errorf(wire.Unavailable, "%v", nodes.Missing[0]).WithHint("gaiden session join on that host prints its address")
+		}
+		return nil, e
+	}
+	return l, nil
 }
 
 // beNode makes this worker a follower's, whose controller is at the returned connection.

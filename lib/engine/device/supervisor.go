@@ -174,6 +174,11 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 			if err == nil {
 				return nil // it was asked to stop
 			}
+			if e, is := errors.AsType[*exec.ExitError](err); is && e.ExitCode() == regroupStatus {
+				s.note = "the hosts have changed"
+				s.logf("%s: the next worker starts", s.note)
+				continue
+			}
 		}
 		s.note = fmt.Sprintf("worker %d ended at %s (%v)", s.generation, time.Now().Format(time.TimeOnly), err)
 		if last := said.lastLine(); last != "" {
@@ -350,7 +355,10 @@ func Work(version string) error {
 	if !ok {
 		return fmt.Errorf("device: worker: descriptor 3 is a %T", l)
 	}
-	return w.Run(ul)
+	if err = w.Run(ul); errors.Is(err, errRegroup) {
+		os.Exit(regroupStatus)
+	}
+	return err
 }
 
 // CrashDir is where the last words of workers are kept.

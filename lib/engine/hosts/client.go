@@ -57,12 +57,15 @@ func (c *Client) Devices() []*Device { return c.devices }
 // Here is the number of this node's devices, which come first.
 func (c *Client) Here() int { return len(c.Client.Devices()) }
 
-// Hosts are the names of the followers.
-func (c *Client) Hosts() (l []string) {
+// Joined is the name of the follower at an address, "" if there is none, and how many devices
+// it has.
+func (c *Client) Joined(address string) (host string, devices int) {
 	for _, p := range c.peers {
-		l = append(l, p.host)
+		if p.address == address {
+			return p.host, len(p.welcome.Devices)
+		}
 	}
-	return l
+	return "", 0
 }
 
 // Watch has f called, once, when the nodes cannot go on: one is lost, or they are out of step.

@@ -119,14 +119,6 @@ func callHost(address, secret string, call Call) (*peer, error) {
 	return newPeer(address, a.Host, conn), nil
 }
 
-// Hosts are the names of the followers.
-func (n *Nodes) Hosts() (l []string) {
-	for _, p := range n.peers {
-		l = append(l, p.host)
-	}
-	return l
-}
-
 // Close hangs up.
 func (n *Nodes) Close() {
 	for _, p := range n.peers {

@@ -44,6 +44,13 @@ type DeviceInfo struct {
 	Capability         string `json:",omitempty"` // CUDA's compute capability: 9.0
 }
 
+// HostInfo describes a host of a session's besides its own.
+type HostInfo struct {
+	Address string
+	Name    string // "" for one that has not joined
+	Devices int
+}
+
 // Verb is what an Ask wants.
 type Verb string
 
@@ -67,6 +74,7 @@ const (
 	Stop     Verb = "stop"     // the session
 	Profile  Verb = "profile"  // Start: begin; else end → Data, an XSpace
 	Pin      Verb = "pin"      // Names: hashes; Start: keep in memory, else no longer → Count
+	Hosts    Verb = "hosts"    // Names: addresses of followers that join, or with Remove, that leave; then the next generation of the worker begins, with arrays from a snapshot; Path: file with a secret → Hosts
 	Quota    Verb = "quota"    // Bytes: what the arrays of the space may take, -1 for no bound → Spaces
 
 	Snapshot  Verb = "snapshot"  // Names: its name, none for an automatic one → Snapshots
@@ -114,6 +122,7 @@ type AskBody struct {
 type AnswerBody struct {
 	Arrays   []ArrayInfo   `json:",omitempty"`
 	Programs []ProgramInfo `json:",omitempty"`
+	Hosts    []HostInfo    `json:",omitempty"`
 	Spaces   []SpaceInfo   `json:",omitempty"`
 	Errors   []*Error      `json:",omitempty"`
 	Told     []*Error      `json:",omitempty"`

@@ -28,7 +28,7 @@ const (
 	errorDestroy, errorMessage, errorCode                         = 0, 1, 2
 	clientCreate, clientAllDevices, clientDevices, clientCompile  = 10, 15, 16, 20
 	descriptionID, descriptionNode, descriptionKind, descriptionS = 23, 24, 26, 27
-	deviceDescription                                             = 29
+	descriptionAttributes, deviceDescription                      = 25, 29
 )
 
 // double is what is known of the nodes of this process's client, of which there is one.
@@ -61,7 +61,8 @@ func Replace(p *pjrt.Plugin) {
 	for number, f := range map[int]func(args uintptr) uintptr{clientCreate: d.create, clientAllDevices: d.allDevices, clientCompile: d.compile,
 		errorDestroy: d.ofError(errorDestroy), errorMessage: d.ofError(errorMessage), errorCode: d.ofError(errorCode),
 		descriptionID: d.describe(descriptionID), descriptionNode: d.describe(descriptionNode), descriptionKind: d.describe(descriptionKind),
-		descriptionS: d.describe(descriptionS), deviceDescription: d.describe(deviceDescription)} {
+		descriptionS: d.describe(descriptionS), deviceDescription: d.describe(deviceDescription),
+		descriptionAttributes: d.describe(descriptionAttributes)} {
 		d.was[number] = p.Replace(number, purego.NewCallback(f))
 	}
 }
@@ -224,6 +225,8 @@ func (d *double) describe(number int) func(uintptr) uintptr {
 			*word(args, 3) = uintptr(id)
 		case number == descriptionNode && (fake || own >= 0):
 			*word(args, 3) = uintptr(id / d.each)
+		case number == descriptionAttributes && fake:
+			*word(args, 3), *word(args, 4) = 0, 0
 		case fake:
 			const kind = "test double"
 			*word(args, 3), *word(args, 4) = d.text([]byte(kind)), uintptr(len(kind))
