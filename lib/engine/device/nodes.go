@@ -40,7 +40,7 @@ func (w *Worker) openClient(p *pjrt.Plugin) error {
 		return w.Plugin.refused(err)
 	}
 	c.Watch(func(err error) {
-		w.Logf("%v: the nodes cannot go on", err)
+		w.Logf("%v: the nodes cannot continue", err)
 		w.fail(err)
 	})
 	w.client, w.devices = c, c.Devices()

@@ -68,7 +68,7 @@ func (c *Client) Joined(address string) (host string, devices int) {
 	return "", 0
 }
 
-// Watch has f called, once, when the nodes cannot go on: one is lost, or they are out of step.
+// Watch has f called, once, when the nodes cannot continue: one is lost, or they are out of step.
 func (c *Client) Watch(f func(error)) {
 	var once sync.Once
 	c.onLost = func(err error) { once.Do(func() { f(err) }) }

@@ -26,7 +26,7 @@
 // # What ends what
 //
 // A set of nodes is fixed when their clients are made. If a node is lost, or its programs are
-// out of step, no node can go on: an execution of the others may wait for ever inside NCCL. So
+// out of step, no node can continue: an execution of the others may wait for ever inside NCCL. So
 // the worker of each node ends: a follower's when its connection does, the controller's when a
 // follower's connection ends or does not answer a heartbeat. The supervisor starts the next
 // generation with the followers that answer, and arrays come back from the last snapshot, as

@@ -29,12 +29,17 @@ import (
 
 const addressEnv = "GAIDEN_TEST_ADDRESS"
 
-// All processes of these tests have the test double of a plugin: nothing here sums over nodes.
+// On a CPU all processes of these tests have the test double of a plugin: nothing there sums
+// over nodes.
 func TestMain(m *testing.M) {
-	pjrt.Loaded = nodetest.Replace
+	if !onGPUs() {
+		pjrt.Loaded = nodetest.Replace
+	}
 	devicetest.Play(session.Version, map[string]func() error{"follow": follow})
 	os.Exit(m.Run())
 }
+
+func onGPUs() bool { return strings.Contains(os.Getenv("GAIDEN_PLUGIN"), "cuda") }
 
 // follow is a follower's process.
 func follow() error {
@@ -173,6 +178,9 @@ func program(t *testing.T, replicas int) *hlo.Program {
 // TestFollowers is the life of a session with hosts: they join, compute, are lost, and come
 // back.
 func TestFollowers(t *testing.T) {
+	if onGPUs() {
+		t.Skip("the plugin is for GPUs: this test has more processes than there are, and TestTraining has two")
+	}
 	socket := devicetest.Start(t)
 	dir := t.TempDir()
 	first := startFollower(t, filepath.Join(dir, "run", "a.sock"))

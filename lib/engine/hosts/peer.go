@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +48,7 @@ func newPeer(address, host string, conn *net.UnixConn) *peer {
 func (p *peer) greet(version string, failed func(error)) {
 	defer close(p.greeted)
 	err := p.out.Send(wire.Hello, 0, func(b []byte) []byte {
-		return append(b, wire.JSON(wire.HelloBody{Protocol: wire.Protocol, Version: version, Client: "controller", Remote: true, PID: os.Getpid(), Origin: wire.ProcessOrigin()})...)
+		return append(b, wire.JSON(wire.HelloBody{Protocol: wire.Protocol, Version: version, Client: "controller", Remote: true})...)
 	})
 	var f wire.Frame
 	if err == nil {

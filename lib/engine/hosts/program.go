@@ -246,7 +246,7 @@ type part struct {
 	places []*Device
 	in     []pjrt.Buffer
 	donate []bool
-	out    []int // places in the list of all outputs
+	out    []int // positions in the list of all outputs
 }
 
 // partOf is the part of a follower, or with nil of this node.
