@@ -2,7 +2,6 @@ package hosts_test
 
 import (
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
