@@ -229,6 +229,38 @@ func TestFollowers(t *testing.T) {
 	}
 	step(3)
 	step(2)
+	// Others cannot have a follower meanwhile, and what is no call does not disturb it.
+	for _, tt := range []struct {
+		line string
+		want wire.Code
+	}{
+		{string(wire.JSON(hosts.Call{Protocol: wire.Protocol, Owner: "another session"})), wire.Busy},
+		{string(wire.JSON(hosts.Call{Protocol: wire.Protocol + 1})), wire.BadVersion},
+		{string(wire.JSON(hosts.Call{Store: true, Set: "guessed"})), ""},
+		{"GET / HTTP/1.1\r", ""},
+		{strings.Repeat("x", 5000), ""},
+	} {
+		conn, err := hosts.Dial(first.address, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a hosts.Answer
+		fmt.Fprintln(conn, tt.line)
+		err = hosts.ReadLine(conn, &a)
+		if conn.Close(); tt.want == "" && err == nil || tt.want != "" && !errors.Is(a.Error, tt.want) {
+			t.Errorf("call %.40q: got answer %+v, %v, want %q", tt.line, a, err, tt.want)
+		}
+	}
+	step(3)
+	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{first.address}}); err == nil || !strings.Contains(err.Error(), "in this session already") {
+		t.Errorf("host that has joined: got %v, want a refusal", err)
+	}
+	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{first.address + "x"}}); !errors.Is(err, wire.Unavailable) || !strings.Contains(err.Error(), first.address+"x") {
+		t.Errorf("host that does not answer: got %v, want a refusal with its address", err)
+	}
+	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Remove: []string{"/nowhere"}}); !errors.Is(err, wire.NotFound) {
+		t.Errorf("host that is not there: got %v, want a refusal", err)
+	}
 	// What is on one device of a follower.
 	x := put(t, s, 0, 1, 2)
 	for _, d := range []compute.DeviceNum{1, 2, 2, 0} {

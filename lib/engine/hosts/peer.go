@@ -13,7 +13,7 @@ import (
 )
 
 // When a follower that does not answer is given up.
-const (
+var (
 	heartbeat = 2 * time.Second
 	silence   = 10 * time.Second
 )
