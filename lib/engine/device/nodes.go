@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"gaiden/lib/engine/hosts"
 	"gaiden/lib/engine/pjrt"
@@ -34,6 +35,7 @@ func (w *Worker) openClient(p *pjrt.Plugin) error {
 	c, err := nodes.Open(p, w.Plugin.Options)
 	if err != nil {
 		nodes.Close()
+		w.dropHosts(nodes.Failed())
 		if e, is := errors.AsType[*wire.Error](err); is {
 			return e
 		}
@@ -45,6 +47,18 @@ func (w *Worker) openClient(p *pjrt.Plugin) error {
 	})
 	w.client, w.devices = c, c.Devices()
 	return nil
+}
+
+// dropHosts has the next worker start without some hosts: with them none can.
+func (w *Worker) dropHosts(addresses []string) {
+	if len(addresses) == 0 {
+		return
+	}
+	l := slices.DeleteFunc(slices.Clone(w.Hosts), func(a string) bool { return slices.Contains(addresses, a) })
+	if err := wire.ReplaceFile(hostsPath(), wire.JSON(hostFile{l, w.Secret})); err != nil {
+		w.Logf("list of hosts: %v", err)
+	}
+	w.Logf("the next worker starts without %s", strings.Join(addresses, ", "))
 }
 
 // owner tells the controllers of one session from others'.
@@ -187,7 +201,13 @@ func (w *Worker) beNode(j job) (*net.UnixConn, error) {
 		ends[i] = c
 	}
 	w.State, w.Socket = "", "" // arrays are the controller's to save
-	w.Node = &pjrt.Node{ID: j.Node, Count: j.Count, Store: hosts.NewRemoteStore(ends[1])}
+	store := hosts.NewRemoteStore(ends[1])
+	w.Node = &pjrt.Node{ID: j.Node, Count: j.Count, Store: store}
+	go func() {
+		err := store.Beat()
+		w.Logf("%v: this worker ends", err)
+		os.Exit(1) // its threads may wait for other nodes, in the plugin, for ever
+	}()
 	return ends[0].(*net.UnixConn), nil
 }
 
@@ -195,5 +215,11 @@ func (w *Worker) beNode(j job) (*net.UnixConn, error) {
 func (w *Worker) follow(controller *net.UnixConn) error {
 	go w.serve(controller)
 	<-w.stopped
+	w.mu.Lock()
+	for c := range w.conns {
+		go c.out.Send(wire.Failed, 0, func(b []byte) []byte { return append(b, wire.JSON(asError(w.fate))...) })
+	}
+	w.mu.Unlock()
+	time.Sleep(grace)
 	return w.fate
 }

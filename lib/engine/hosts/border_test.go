@@ -20,7 +20,8 @@ import (
 func TestStore(t *testing.T) {
 	var s Store
 	a, b := net.Pipe()
-	go s.Serve(a)
+	heard := make(chan bool, 10)
+	go s.serve(a, func() { heard <- true })
 	remote := NewRemoteStore(b)
 	for name, get := range map[string]pjrt.Store{"here": &s, "at a follower's": remote} {
 		if _, err := get.Get("none", 0); !errors.Is(err, pjrt.ErrNoKey) {
@@ -50,7 +51,13 @@ func TestStore(t *testing.T) {
 	if err := <-got; err == nil || !strings.Contains(err.Error(), "host b is lost") {
 		t.Errorf("key of a lost host: got %v, want why it does not come", err)
 	}
+	beats := make(chan error)
+	go func() { beats <- remote.Beat() }()
+	<-heard
 	a.Close()
+	if err := <-beats; err == nil || !strings.Contains(err.Error(), "has ended the connection") {
+		t.Errorf("follower whose controller has gone: got %v, want that", err)
+	}
 	if _, err := remote.Get("key", time.Minute); err == nil || errors.Is(err, pjrt.ErrNoKey) {
 		t.Errorf("store of a controller that has gone: got %v, want an error of the connection", err)
 	}
@@ -239,6 +246,7 @@ func TestSilentFollower(t *testing.T) {
 	}
 	defer there.Close()
 	p := newPeer("address", "gpu2", conn)
+	p.heard.Store(time.Now().UnixNano())
 	go p.greet("test", func(error) {})
 	in, out := wire.NewReader(there), wire.NewWriter(there)
 	if f, err := in.Next(); err != nil || f.Kind != wire.Hello {

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -126,6 +127,22 @@ func (n *Nodes) Close() {
 	}
 }
 
+// Failed are the addresses of the followers on which Open has failed: all of them, where it is
+// not known.
+func (n *Nodes) Failed() (l []string) {
+	for _, any := range []bool{false, true} {
+		for _, p := range n.peers {
+			if any || p.state() != nil {
+				l = append(l, p.address)
+			}
+		}
+		if len(l) > 0 {
+			break
+		}
+	}
+	return l
+}
+
 // Open makes the client of node 0, when all followers have made theirs. Without followers it
 // is one of a single process.
 func (n *Nodes) Open(p *pjrt.Plugin, options map[string]any) (*Client, error) {
@@ -171,6 +188,10 @@ func (n *Nodes) lend(p *peer) error {
 		conn.Close()
 		return err
 	}
-	go n.store.Serve(conn)
+	p.heard.Store(time.Now().UnixNano())
+	go func() {
+		n.store.serve(conn, func() { p.heard.Store(time.Now().UnixNano()) })
+		p.lose(io.EOF)
+	}()
 	return nil
 }

@@ -12,12 +12,6 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// When a follower that does not answer is given up.
-var (
-	heartbeat = 2 * time.Second
-	silence   = 10 * time.Second
-)
-
 // peer is a follower's worker, as the controller has it.
 type peer struct {
 	address, host string
@@ -29,7 +23,7 @@ type peer struct {
 	greeted       chan struct{} // closed when welcome or lost is there
 
 	handles atomic.Uint64 // the last that was given
-	heard   atomic.Int64  // when a frame came last, in Unix nanoseconds
+	heard   atomic.Int64  // when its last sign of life came, in Unix nanoseconds
 
 	mu     sync.Mutex // protects following
 	last   uint32
@@ -47,6 +41,7 @@ func newPeer(address, host string, conn *net.UnixConn) *peer {
 // not.
 func (p *peer) greet(version string, failed func(error)) {
 	defer close(p.greeted)
+	go p.beat()
 	err := p.out.Send(wire.Hello, 0, func(b []byte) []byte {
 		return append(b, wire.JSON(wire.HelloBody{Protocol: wire.Protocol, Version: version, Client: "controller", Remote: true})...)
 	})
@@ -66,9 +61,7 @@ func (p *peer) greet(version string, failed func(error)) {
 		failed(p.state())
 		return
 	}
-	p.heard.Store(time.Now().UnixNano())
 	go p.read()
-	go p.beat()
 }
 
 // failure is what a frame in place of an answer says.
@@ -91,7 +84,6 @@ func (p *peer) read() {
 			p.lose(err)
 			return
 		}
-		p.heard.Store(time.Now().UnixNano())
 		p.mu.Lock()
 		done := p.wait[f.ID]
 		delete(p.wait, f.ID)
@@ -106,19 +98,17 @@ func (p *peer) read() {
 	}
 }
 
-// beat asks for a sign of life, and gives a follower up that shows none.
+// beat gives a follower up that shows no sign of life.
 func (p *peer) beat() {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
 	for range tick.C {
-		if quiet := time.Since(time.Unix(0, p.heard.Load())); quiet > silence {
-			p.lose(fmt.Errorf("it has not answered for %v", quiet.Round(time.Second)))
-			return
-		}
 		if p.state() != nil {
 			return
 		}
-		p.request(wire.Ask, func(b []byte) []byte { return append(b, wire.JSON(wire.AskBody{Verb: wire.Pulse})...) }, func([]byte, error) {})
+		if quiet := time.Since(time.Unix(0, p.heard.Load())); quiet > silence {
+			p.lose(fmt.Errorf("it has not answered for %v", quiet.Round(time.Second)))
+		}
 	}
 }
 

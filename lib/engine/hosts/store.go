@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"fmt"
 	"io"
 	"net/rpc"
 	"sync"
@@ -80,8 +81,17 @@ type KeyValue struct {
 	Wait  time.Duration
 }
 
-// served is the Store as package rpc wants it.
-type served struct{ s *Store }
+// served is the Store as package rpc wants it, for one follower.
+type served struct {
+	s     *Store
+	heard func()
+}
+
+// Beat is a sign of life. It does not wait behind the work that a follower was sent.
+func (s served) Beat(struct{}, *struct{}) error {
+	s.heard()
+	return nil
+}
 
 func (s served) Put(kv KeyValue, _ *struct{}) error { return s.s.Put(kv.Key, kv.Value) }
 
@@ -90,10 +100,10 @@ func (s served) Get(kv KeyValue, v *[]byte) (err error) {
 	return err
 }
 
-// Serve answers a follower until its connection ends.
-func (s *Store) Serve(conn io.ReadWriteCloser) {
+// serve answers a follower until its connection ends. heard is called for each sign of life.
+func (s *Store) serve(conn io.ReadWriteCloser, heard func()) {
 	server := rpc.NewServer()
-	if err := server.RegisterName("Store", served{s}); err != nil {
+	if err := server.RegisterName("Store", served{s, heard}); err != nil {
 		panic(err) // its methods are such as rpc wants
 	}
 	server.ServeConn(conn)
@@ -115,4 +125,26 @@ func (s RemoteStore) Get(key string, wait time.Duration) (v []byte, err error) {
 		err = pjrt.ErrNoKey
 	}
 	return v, err
+}
+
+// When a node at the other end of a connection is given up.
+var (
+	heartbeat = 2 * time.Second
+	silence   = 10 * time.Second
+)
+
+// Beat gives signs of life until the controller has gone or does not answer, and says so.
+func (s RemoteStore) Beat() error {
+	for {
+		call := s.client.Go("Store.Beat", struct{}{}, &struct{}{}, nil)
+		select {
+		case <-call.Done:
+		case <-time.After(silence):
+			return fmt.Errorf("the controller has not answered for %v", silence)
+		}
+		if call.Error != nil {
+			return fmt.Errorf("the controller has ended the connection: %w", call.Error)
+		}
+		time.Sleep(heartbeat)
+	}
 }
