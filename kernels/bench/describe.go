@@ -31,6 +31,7 @@ type description struct {
 	Check                   string   // a folder with initial weights and one batch, whose loss is printed; "" for none
 
 	Inputs []input // of a net with several; else Input is the only one's
+	BF16   bool    // matrices are multiplied in bfloat16, weights are float32
 	Vocab  int     // examples are ids from 0 to Vocab-1; 0: they are numbers
 	Same   bool    // the targets are the examples
 	Net    string  // a function that the peers have under this name, before the layers or in their place
@@ -51,6 +52,7 @@ type layer struct {
 	Act                        string  `json:",omitempty"`
 	Units, Kernel, Stride, Pad int     `json:",omitempty"`
 	Vocab, Heads               int     `json:",omitempty"`
+	Of                         string  `json:",omitempty"`
 	Dims                       []int   `json:",omitempty"`
 	Bias, Causal               bool    `json:",omitempty"`
 	Rate, Momentum, Epsilon    float64 `json:",omitempty"`
@@ -60,7 +62,7 @@ type layer struct {
 // describe is the description of a case's net. Layers and optimizers that the peers do not
 // know are an error.
 func (c trainCase) describe() (d description, err error) {
-	d = description{Name: c.name, Input: c.model.Input, Batch: c.batch, Examples: c.n, Epochs: c.epochs, Tests: c.tests}
+	d = description{Name: c.name, Input: c.model.Input, Batch: c.batch, Examples: c.n, Epochs: c.epochs, Tests: c.tests, BF16: c.config.BF16}
 	c.n = c.batch
 	data := c.examples()
 	_, d.Bytes = data.X.([]byte)
@@ -160,6 +162,8 @@ func layersOf(list []models.Layer, names []string) (all []layer, err error) {
 			l = layer{Kind: "embedding", Vocab: m.Vocab, Units: m.Units}
 		case models.Positions:
 			l = layer{Kind: "positions", Units: m.Length}
+		case models.Tied:
+			l = layer{Kind: "tied", Of: m.Of, Bias: m.Biases}
 		case models.LayerNorm:
 			l = layer{Kind: "layernorm", Epsilon: cmp.Or(m.Epsilon, 1e-5)}
 		case models.Unflatten:

@@ -46,6 +46,15 @@ func benchKernels(b *bench) error {
 				break
 			}
 		}
+		for _, c := range attentions {
+			if !b.wants("attention " + c.name) {
+				continue
+			}
+			if err := b.compareAttention(s, c); err != nil {
+				bad = append(bad, fmt.Errorf("kernels: attention %s: %w", c.name, err))
+				fmt.Fprintln(b.progress, "bench", bad[len(bad)-1])
+			}
+		}
 		return errors.Join(bad...)
 	})
 }

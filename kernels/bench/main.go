@@ -58,6 +58,7 @@ var benches = map[string]struct {
 }{
 	"train":    {benchTrain, "µs per training step of twelve nets; -peers jax,torch; -devices 1,2,4"},
 	"nets":     {benchNets, "µs per training step of the kinds of nets that people train: GPT, GRU, VAE, GAN, …; -peers jax,torch"},
+	"gpt":      {benchGPT, "µs per training step of GPT-2 and other language models in bfloat16, on a GPU; -peers jax,torch"},
 	"random":   {benchRandom, "µs per training step of nets drawn from a seed; -seed, -nets; -peers jax,torch"},
 	"accuracy": {benchAccuracy, "test accuracy on Fashion-MNIST; -peers torch"},
 	"generate": {benchGenerate, "µs for a token of each text: greedy, one and 32 at once, and a prompt's first; -peers jax,torch"},
@@ -196,7 +197,7 @@ func (b *bench) print(w io.Writer) {
 		b.printTrain(w)
 		return
 	}
-	if b.name == "random" || b.name == "nets" {
+	if b.name == "random" || b.name == "nets" || b.name == "gpt" {
 		b.printCompared(w)
 		return
 	}

@@ -433,16 +433,12 @@ func (b *bench) printCompared(w io.Writer) {
 	}
 }
 
-// compared are the names of the nets that are compared.
+// compared are the names of the nets that were measured.
 func (b *bench) compared() (names []string) {
-	if b.name == "nets" {
-		for _, c := range netCases {
-			names = append(names, c.name)
+	for _, r := range b.records {
+		if r.Subject == plainEpoch && r.Unit == "µs" {
+			names = append(names, r.Case)
 		}
-		return names
-	}
-	for k := range b.nets {
-		names = append(names, randomCase(b.seed, k).name)
 	}
 	return names
 }

@@ -171,7 +171,7 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 	if err := epochs(); err != nil { // programs for the rest of an epoch, and the pace
 		return nil, err
 	}
-	if c.epochs == 0 && (b.name == "random" || b.name == "nets") {
+	if c.epochs == 0 && (b.name == "random" || b.name == "nets" || b.name == "gpt") {
 		began := time.Now()
 		if err := epochs(); err != nil {
 			return nil, err
@@ -189,6 +189,11 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 		fmt.Fprintf(b.progress, "bench train: %s: %s: its kernels are not known: %v\n", c.name, name, err)
 	case len(recorded.Kernels) > 0:
 		b.addSamples(c.name+"-kernels", name, "kernels", []float64{float64(len(recorded.Kernels)) / float64(steps)})
+		if b.name == "gpt" && b.out != "" {
+			if err := b.keepKernels(c.name+", "+name, recorded.Kernels, steps); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if st, err := s.Status(); err == nil && len(st.Devices) > 0 && st.Devices[0].Peak >= 0 && name == plainEpoch {
 		b.addSamples(c.name+"-memory", name, "MB", []float64{float64(st.Devices[0].Peak) / 1e6})

@@ -87,17 +87,17 @@ func (w *writer) LSTMBack(gates, recurrent, c0, c, v *Node) *Node {
 }
 
 // Attention and AttentionGradient are hlo's calls of cuDNN for package xla.
-func (w *writer) Attention(scale float64, causal bool, q, k, v *Node, lengths ...*Node) (y, statistics *Node) {
+func (w *writer) Attention(c xla.Flash, q, k, v *Node, lengths ...*Node) (y, statistics *Node) {
 	all := w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
-		y, statistics, err := hlo.Flash{Scale: scale, Causal: causal}.Attention(f, in[0], in[1], in[2], in[3:]...)
+		y, statistics, err := hlo.Flash(c).Attention(f, in[0], in[1], in[2], in[3:]...)
 		return []compute.Value{y, statistics}, err
 	}, append([]*Node{q, k, v}, lengths...)...)
 	return all[0], all[1]
 }
 
-func (w *writer) AttentionGradient(scale float64, causal bool, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node {
+func (w *writer) AttentionGradient(c xla.Flash, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node {
 	return w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
-		return hlo.Flash{Scale: scale, Causal: causal}.AttentionGradient(f, in[0], in[1], in[2], in[3], in[4], in[5], in[6:]...)
+		return hlo.Flash(c).AttentionGradient(f, in[0], in[1], in[2], in[3], in[4], in[5], in[6:]...)
 	}, append([]*Node{q, k, v, statistics, dy, y}, lengths...)...)
 }
 

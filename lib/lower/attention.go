@@ -12,6 +12,7 @@ type Attention struct {
 	Heads, Groups, Size int // of queries; of keys and values; numbers of a head
 	Window              int // how far a query sees; 0: all
 	DType               dtypes.DType
+	Causal              bool // a query does not see keys after it
 	// Masked says that scores are more than scaled products, and that a query sees other keys
 	// than all, or those up to its own position: what cuDNN's attention does not have.
 	Masked bool
@@ -28,8 +29,7 @@ const (
 	// BlockwiseAttention has those of a block of queries and a block of keys, which are
 	// computed again on the backward pass.
 	BlockwiseAttention
-	// CuDNNAttention is cuDNN's, where it has it, and else plain. No GPU has run it here yet:
-	// it is never chosen automatically.
+	// CuDNNAttention is cuDNN's, where it has it, and else plain.
 	CuDNNAttention
 )
 
@@ -47,8 +47,11 @@ func (a Attention) Choose(t Target, o Options) AttentionChoice {
 	c := o.Attention
 	if c.Form == AutomaticAttention {
 		c.Form = PlainAttention
-		if t.CPU() && a.Scores() >= blockwiseScores {
+		switch {
+		case t.CPU() && a.Scores() >= blockwiseScores:
 			c.Form = BlockwiseAttention
+		case !t.CPU() && a.Queries >= cuDNNQueries:
+			c.Form = CuDNNAttention
 		}
 	}
 	if c.Form == CuDNNAttention && !a.cuDNN(t) {
@@ -71,7 +74,7 @@ func (a Attention) cuDNN(t Target) bool {
 	if t.Hopper() {
 		most = 256
 	}
-	return t.CuDNN && !a.Masked && a.Window == 0 && (a.DType == dtypes.BFloat16 || a.DType == dtypes.Float16) && a.Size%8 == 0 && a.Size <= most
+	return t.CuDNN && !a.Masked && (a.DType == dtypes.BFloat16 || a.DType == dtypes.Float16) && a.Size%8 == 0 && a.Size <= most && (a.Window == 0 || a.Causal)
 }
 
 // Reason says in words why.
@@ -79,7 +82,7 @@ func (a Attention) Reason(t Target, o Options) string {
 	what := fmt.Sprintf("%d × %d scores of %d heads", a.Queries, a.Keys, a.N*a.Heads)
 	c := a.Choose(t, o)
 	if c.Form == CuDNNAttention {
-		return "cuDNN's, as requested: " + what + " do not lie in memory"
+		return "cuDNN's: " + what + " do not lie in memory"
 	}
 	if c.Form == BlockwiseAttention {
 		return fmt.Sprintf("in blocks of %d × %d: %s would take %d MiB of memory", c.Queries, c.Keys, what, a.Scores()>>18)

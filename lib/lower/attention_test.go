@@ -12,10 +12,12 @@ func TestAttention(t *testing.T) {
 	cpu, hopper := Target{}, Target{Platform: "cuda", Triton: true, CuDNN: true, Capability: "9.0"}
 	flash := Options{Attention: AttentionChoice{Form: CuDNNAttention}}
 	shape := func(n, length, heads, size, window int) Attention {
-		return Attention{N: n, Queries: length, Keys: length, Heads: heads, Groups: heads, Size: size, Window: window, DType: dtypes.BFloat16}
+		return Attention{N: n, Queries: length, Keys: length, Heads: heads, Groups: heads, Size: size, Window: window, DType: dtypes.BFloat16, Causal: true}
 	}
 	masked := shape(1, 512, 4, 64, 0)
 	masked.Masked = true
+	aside := shape(8, 1024, 12, 64, 100)
+	aside.Causal = false
 	for _, tt := range []struct {
 		name    string
 		shape   Attention
@@ -29,8 +31,11 @@ func TestAttention(t *testing.T) {
 		{"many heads", shape(4, 512, 8, 64, 0), cpu, Options{}, AttentionChoice{BlockwiseAttention, 128, 128}, ""},
 		{"many examples", shape(64, 128, 4, 16, 0), cpu, Options{}, AttentionChoice{BlockwiseAttention, 64, 64}, ""},
 		{"a window", shape(1, 2048, 4, 64, 256), cpu, Options{}, AttentionChoice{BlockwiseAttention, 128, 128}, ""},
-		{"a GPU", shape(8, 1024, 12, 64, 0), hopper, Options{}, AttentionChoice{Form: PlainAttention}, "plain"},
-		{"cuDNN", shape(8, 1024, 12, 256, 0), hopper, flash, AttentionChoice{Form: CuDNNAttention}, "cuDNN's, as requested"},
+		{"a GPU", shape(8, 1024, 12, 64, 0), hopper, Options{}, AttentionChoice{Form: CuDNNAttention}, "cuDNN's: 1024 × 1024 scores of 96 heads do not lie in memory"},
+		{"a GPU, short", shape(8, 64, 12, 64, 0), hopper, Options{}, AttentionChoice{Form: PlainAttention}, "plain"},
+		{"cuDNN, short", shape(8, 64, 12, 256, 0), hopper, flash, AttentionChoice{Form: CuDNNAttention}, "cuDNN's"},
+		{"cuDNN, window", shape(8, 1024, 12, 64, 100), hopper, flash, AttentionChoice{Form: CuDNNAttention}, "cuDNN's"},
+		{"cuDNN, window to both sides", aside, hopper, flash, AttentionChoice{Form: PlainAttention}, "plain"},
 		{"cuDNN, masked", masked, hopper, flash, AttentionChoice{Form: PlainAttention}, "plain"},
 		{"cuDNN on a CPU", shape(8, 1024, 12, 64, 0), cpu, flash, AttentionChoice{Form: PlainAttention}, "plain"},
 	} {

@@ -141,6 +141,10 @@ const (
 	smallestBlock, largestBlock = 64, 256 // queries, and keys, of a block
 	blockScores                 = 1 << 19 // of a block larger than the smallest, in all heads and examples
 
+	// Attention on a CUDA device.
+
+	cuDNNQueries = 128 // from here cuDNN's attention, where it has it
+
 	// Dense layers on a CPU.
 
 	narrowSide, wideSide = 5, 32 // units: layers so narrow on one side, and so wide on the other, put examples last

@@ -63,6 +63,16 @@ class FeedForward(nn.Module):
         return self.down(F.gelu(self.up(x)))
 
 
+class Tied(nn.Module):
+    def __init__(self, embedding, bias):
+        super().__init__()
+        self.of = (embedding,)  # no module of its own
+        self.bias = nn.Parameter(torch.zeros(embedding.num_embeddings)) if bias else None
+
+    def forward(self, x):
+        return F.linear(x, self.of[0].weight, self.bias)
+
+
 # Each layer of a description becomes a module with its name; shape is that of an example,
 # with channels last, as Gaiden has it.
 def chain(layers, shape):
@@ -89,6 +99,9 @@ def chain(layers, shape):
             m, shape = {"lstm": nn.LSTM, "gru": nn.GRU}[l["Main"][0]["Kind"]](shape[-1], l["Main"][0]["Units"], batch_first=True, bidirectional=True), shape[:-1] + [2 * l["Main"][0]["Units"]]
         elif kind == "embedding":
             m, shape = nn.Embedding(l["Vocab"], units), shape + [units]
+        elif kind == "tied":
+            m = Tied(all[l["Of"]], "Bias" in l)
+            shape = shape[:-1] + [all[l["Of"]].num_embeddings]
         elif kind == "positions":
             m = Positions(units, shape[-1])
         elif kind == "layernorm":

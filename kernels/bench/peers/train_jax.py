@@ -28,11 +28,20 @@ def param(name, *shape, at=None):  # at: the axis of inputs, if it is not the us
     return name
 
 
+def low(x):
+    return x.astype(jnp.bfloat16) if D["BF16"] else x
+
+
 # A layer of a description becomes a function of parameters, running means, an input,
 # random keys and a dict of the next means, and the shape of what it gives.
 def dense(l, shape, name):
     w, b = param(name + ".weight", shape[-1], l["Units"]), l.get("Bias") and param(name + ".bias", l["Units"])
-    return lambda p, r, x, keys, new: x @ p[w] + p[b] if b else x @ p[w], shape[:-1] + [l["Units"]]
+    return lambda p, r, x, keys, new: low(x) @ low(p[w]) + low(p[b]) if b else low(x) @ low(p[w]), shape[:-1] + [l["Units"]]
+
+
+def tied(l, shape, name):
+    table, b = l["Of"] + ".weight", l.get("Bias") and param(name + ".bias", params[l["Of"] + ".weight"].shape[0])
+    return lambda p, r, x, keys, new: low(x) @ low(p[table]).T + low(p[b]) if b else low(x) @ low(p[table]).T, shape[:-1] + [params[table].shape[0]]
 
 
 def conv(l, shape, name):
@@ -155,7 +164,7 @@ def attention(l, shape, name):
     def run(p, r, x, keys, new):
         n, t, _ = x.shape
         q, k, v = jnp.split(qkv(p, r, x, keys, new).reshape(n, t, 3 * heads, d // heads), 3, 2)
-        return out(p, r, jax.nn.dot_product_attention(q, k, v, is_causal=l.get("Causal", False)).reshape(n, t, d), keys, new)
+        return out(p, r, jax.nn.dot_product_attention(q, k, v, is_causal=l.get("Causal", False), implementation="cudnn" if D["BF16"] and not cpu else None).reshape(n, t, d), keys, new)
 
     return run, shape
 
@@ -179,7 +188,7 @@ def residual(l, shape, name):
 
 
 KINDS = {"dense": dense, "conv": conv, "norm": norm, "pool": pool, "dropout": dropout, "lstm": lstm, "residual": residual, "gru": gru, "transposed": transposed, "bidirectional": bidirectional, "embedding": embedding, "positions": positions,
-         "layernorm": layernorm, "attention": attention, "feedforward": feedforward, "sequential": sequential,
+         "layernorm": layernorm, "attention": attention, "feedforward": feedforward, "tied": tied, "sequential": sequential,
          "last": lambda l, shape, name: (lambda p, r, x, keys, new: x[:, -1], shape[1:]), "unflatten": lambda l, shape, name: (lambda p, r, x, keys, new: x.reshape([-1] + l["Dims"]), l["Dims"]), "activation": lambda l, shape, name: (lambda p, r, x, keys, new: x, shape),
          "flatten": lambda l, shape, name: (lambda p, r, x, keys, new: x.reshape(x.shape[0], -1), [int(np.prod(shape))]), "mean": lambda l, shape, name: (lambda p, r, x, keys, new: x.mean((1, 2)), shape[2:])}
 flat = {}  # shapes of images before a flatten, by the parameter of the dense layer that follows
@@ -273,6 +282,9 @@ def loss(p, r, bx, by, keys):
         return jnp.sum(jnp.square((y - t) * v)) / (jnp.sum(v) / 2), (r, jnp.float32(0))
     if by.dtype == jnp.float32:
         return jnp.mean(jnp.square(y - by)), (r, jnp.float32(0))
+    y = y.astype(jnp.float32)
+    if y.ndim > 2:  # of language models, whose logits are many, nobody asks for the accuracy
+        return jnp.mean(jax.nn.logsumexp(y, -1) - jnp.take_along_axis(y, by[..., None], -1)[..., 0]), (r, jnp.float32(0))
     l = jax.nn.log_softmax(y)
     return -jnp.mean(jnp.take_along_axis(l, by[..., None], -1)), (r, jnp.mean(jnp.argmax(y, -1) == by))
 

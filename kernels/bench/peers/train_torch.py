@@ -103,6 +103,11 @@ perm = torch.randperm(n, device=dev)
 
 
 def lossOf(net, *batch):
+    with torch.autocast(dev, torch.bfloat16, enabled=D["BF16"]):
+        return plainLoss(net, *batch)
+
+
+def plainLoss(net, *batch):
     bx, by = batch[:inputs], batch[inputs:]
     if bx[0].dtype == torch.uint8:
         bx = [bx[0].float() / 255]
@@ -192,7 +197,7 @@ def graph(compiled=False):
     return step
 
 
-def compiled():
+def compiled(mode="reduce-overhead"):
     net = make()
     if own and len(own) > 1:
         turns = InTurn(net, True)
@@ -200,7 +205,7 @@ def compiled():
         step.first = clock(step, 1)
         return step
     opt = optimizer(D, net.parameters())
-    run = torch.compile(lambda idx: forward(net, idx), mode="reduce-overhead")
+    run = torch.compile(lambda idx: forward(net, idx), mode=mode)
 
     def step(i):
         opt.zero_grad(set_to_none=True)
@@ -236,6 +241,8 @@ if cuda:
 ways["compile"] = compiled
 if cuda:
     ways["CUDA graph of a compiled step"] = lambda: graph(True)
+    if "compile max-autotune" in (D["Ways"] or []):  # it takes minutes
+        ways["compile max-autotune"] = lambda: compiled("max-autotune")
 if D["Tests"]:
     ways = {"loop": eager, "loop of compiled steps": compiled}
 ways = {way: make for way, make in ways.items() if (not D["Ways"] or way in D["Ways"]) and (len(sys.argv) < 3 or subject(way) in sys.argv[2:])}

@@ -15,6 +15,7 @@ import (
 type Flash struct {
 	Scale  float64
 	Causal bool // a query does not see keys after it
+	Window int  // if Causal, how many keys a query sees, with its own; 0: all
 }
 
 // Attention returns the result, [n length heads size], and float32 statistics of the rows for
@@ -83,7 +84,7 @@ func (c Flash) config(in []*value, lengths []compute.Value, products ...any) (st
 		text += fmt.Sprintf(`, "%s_dot_dimension_numbers": {"lhs_contracting_dimensions": ["%s"], "rhs_contracting_dimensions": ["%s"], "lhs_batch_dimensions": ["%c", "%c"], "rhs_batch_dimensions": ["%c", "%c"]}`,
 			products[i], axes[0], axes[1], axes[2][0], axes[2][1], axes[3][0], axes[3][1])
 	}
-	return text + `, "dropout_rate": 0.0, "seed": 42, "sliding_window_length": 0, "max_seg_per_batch": 1, "is_paged_attention": false}}`, nil
+	return text + `, "dropout_rate": 0.0, "seed": 42, "sliding_window_length": ` + strconv.Itoa(c.Window) + `, "max_seg_per_batch": 1, "is_paged_attention": false}}`, nil
 }
 
 func words(l ...int) string {

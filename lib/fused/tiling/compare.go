@@ -147,19 +147,19 @@ func (f Form) errors(sums []float64) (outputs []float64, changes map[int]float64
 		case f.chooses(i):
 			outputs = append(outputs, max(0, row[off]-chance)/row[size])
 		default:
-			outputs = append(outputs, over(row[off], row[size]))
+			outputs = append(outputs, Over(row[off], row[size]))
 		}
 		if row[way] > 0 {
-			changes[i] = over(row[off], row[way])
+			changes[i] = Over(row[off], row[way])
 		}
 		i++
 	}
 	return outputs, changes
 }
 
-// over is a norm over another, of sums of squares; where it is no number, the largest that
+// Over is a norm over another, of sums of squares; where it is no number, the largest that
 // JSON has a word for.
-func over(off, size float64) float64 {
+func Over(off, size float64) float64 {
 	e := math.Sqrt(off / max(size, 1e-30))
 	if math.IsNaN(e) || math.IsInf(e, 0) {
 		return math.MaxFloat64

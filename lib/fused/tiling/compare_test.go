@@ -112,7 +112,7 @@ func TestWrong(t *testing.T) {
 		{Distance{Outputs: []float64{0, 2e-3}, Mark: 2e-3}, false},
 		{Distance{Outputs: []float64{0, 2.1e-3}, Mark: 2e-3}, true},
 		{Distance{Outputs: []float64{math.NaN()}, Mark: 2e-3}, true},
-		{Distance{Outputs: []float64{over(math.NaN(), 1)}, Mark: 2e-3}, true},
+		{Distance{Outputs: []float64{Over(math.NaN(), 1)}, Mark: 2e-3}, true},
 		{Distance{Outputs: []float64{1e-9}, Changes: map[int]float64{0: 9e-3}, Mark: 2e-3}, false},
 		{Distance{Outputs: []float64{1e-9}, Changes: map[int]float64{0: 2e-2}, Mark: 2e-3}, true},
 	} {
@@ -300,7 +300,7 @@ func TestTryCompares(t *testing.T) {
 // then is right, and the rest stays wanted.
 func TestTryEnds(t *testing.T) {
 	s := serve(t)
-	op := own{name: "own", manners: []manner{{plainTurns / 3, "right"}, {1, "wrong"}, {20, "right"}}}
+	op := own{name: "own", manners: []manner{{plainTurns / 8, "right"}, {1, "wrong"}, {20, "right"}}}
 	enough := errors.New("enough")
 	for last := range 8 { // plain, usual, compared; two others, and both compared
 		table, left := &Table{Path: filepath.Join(t.TempDir(), "table.json")}, last

@@ -18,7 +18,7 @@ import (
 func (l Lowering) Attend(q, k, v *Node, a models.Attending) *Node {
 	a.Check(q, k, v)
 	d, e := q.Shape().Dimensions, k.Shape().Dimensions
-	shape := lower.Attention{N: d[0], Queries: d[1], Keys: e[1], Heads: d[2], Groups: e[2], Size: d[3], Window: a.Window, DType: q.DType(),
+	shape := lower.Attention{N: d[0], Queries: d[1], Keys: e[1], Heads: d[2], Groups: e[2], Size: d[3], Window: a.Window, DType: q.DType(), Causal: a.Causal,
 		Masked: a.SoftCap > 0 || a.ALiBi || a.Offset != nil || a.QuerySegments != nil || a.Dropout > 0 || a.Causal && d[1] != e[1]}
 	if l.Attends != nil {
 		l.Attends(shape)
@@ -35,14 +35,14 @@ func (l Lowering) Attend(q, k, v *Node, a models.Attending) *Node {
 
 // flash is attention by cuDNN.
 func (l Lowering) flash(q, k, v *Node, a models.Attending) *Node {
-	scale := a.ScaleOf(q.Shape().Dimensions[3])
+	f := Flash{a.ScaleOf(q.Shape().Dimensions[3]), a.Causal, a.Window}
 	var lengths []*Node
 	if a.Lengths != nil {
 		lengths = []*Node{AddScalar(ZerosLike(a.Lengths), float64(q.Shape().Dimensions[1])), a.Lengths}
 	}
-	y, statistics := l.Calls.Attention(scale, a.Causal, q, k, v, lengths...)
+	y, statistics := l.Calls.Attention(f, q, k, v, lengths...)
 	return gradient.Define(y, []*Node{q, k, v}, func(dy *Node) []*Node {
-		return l.Calls.AttentionGradient(scale, a.Causal, q, k, v, statistics, dy, y, lengths...)
+		return l.Calls.AttentionGradient(f, q, k, v, statistics, dy, y, lengths...)
 	})
 }
 

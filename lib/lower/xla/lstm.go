@@ -12,8 +12,15 @@ type Calls interface {
 	LSTM(z, biases, recurrent, h0, c0 *Node) (all []*Node) // h, c, gates
 	LSTMBack(gates, recurrent, c0, c, v *Node) (dz *Node)
 	// Attention and AttentionGradient are those of hlo.Flash.
-	Attention(scale float64, causal bool, q, k, v *Node, lengths ...*Node) (y, statistics *Node)
-	AttentionGradient(scale float64, causal bool, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node
+	Attention(f Flash, q, k, v *Node, lengths ...*Node) (y, statistics *Node)
+	AttentionGradient(f Flash, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node
+}
+
+// Flash are the settings of hlo.Flash.
+type Flash struct {
+	Scale  float64
+	Causal bool
+	Window int
 }
 
 // LSTM is a loop in the program, whose gradient is another: text and compile time

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"unicode"
+
+	"gaiden/lib/fit"
+	"gaiden/lib/models"
+	"gaiden/lib/optim"
+	"gaiden/lib/profile"
+	"gaiden/lib/session"
+)
+
+// benchGPT trains language models in bfloat16 next to their peers, which use cuDNN's attention.
+func benchGPT(b *bench) error {
+	for _, c := range gptCases {
+		if !b.wants(c.name) {
+			continue
+		}
+		fmt.Fprintf(b.progress, "bench gpt: %s\n", c.name)
+		err := inPrivate(func(_ *session.Private, s *session.Session) error {
+			if s.Welcome().Platform == "cpu" {
+				return fmt.Errorf("got a session on a CPU, want a GPU: bench nets has language models for CPUs")
+			}
+			return b.compare(s, c, []string{"scan", "jit step", "compile", "CUDA graph of a compiled step", "compile max-autotune"})
+		})
+		if err != nil {
+			return fmt.Errorf("gpt: %s: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
+var gptCases = []trainCase{
+	gptCase("gpt2-b8", 12, 12, 768, 1024, 50304, 8),
+	gptCase("gpt2-b16", 12, 12, 768, 1024, 50304, 16),
+	gptCase("gpt2-t16384-b1", 12, 12, 768, 16384, 50304, 1),
+	gptCase("gpt2-medium-t4096-b2", 24, 16, 1024, 4096, 50304, 2),
+	gptCase("characters-b64", 6, 6, 384, 256, 96, 64),
+}
+
+// gptCase is GPT-2 (Radford et al., 2019) of other sizes.
+func gptCase(name string, blocks, heads, width, length, vocab, batch int) trainCase {
+	return trainCase{name: name, batch: batch, n: batch * 20, data: ids(vocab, vocab, length), config: fit.Config{BF16: true, Optimizer: optim.AdamW{LearningRate: 6e-4, Beta2: 0.95, WeightDecay: 0.1}},
+		model: models.Net{Name: "gpt", Input: []int{length}, Layers: []models.Layer{
+			models.Embedding{Name: "tokens", Vocab: vocab, Units: width},
+			models.Positions{Name: "positions", Length: length},
+			models.Repeat{Name: "block", Times: blocks, Layer: models.TransformerBlock{Heads: heads, Causal: true}},
+			models.LayerNorm{Name: "norm"},
+			models.Tied{Name: "head", Of: "tokens"},
+		}}}
+}
+
+// keepKernels adds a table of the kernels that take longest, ms of a step, to a text next to the
+// file of the records.
+func (b *bench) keepKernels(title string, all []profile.Kernel, steps int) error {
+	type row struct{ name, op, label string }
+	seconds, count, total := map[row]float64{}, map[row]int{}, 0.0
+	for _, k := range all {
+		r := row{strings.TrimRight(k.Name, "_0123456789"), k.Op, strings.Map(digits, k.Label)}
+		seconds[r], count[r], total = seconds[r]+k.Seconds, count[r]+1, total+k.Seconds
+	}
+	rows := slices.SortedFunc(maps.Keys(seconds), func(a, b row) int { return cmp.Compare(seconds[b], seconds[a]) })
+	each := 1000 / float64(steps)
+	text := fmt.Sprintf("%s: %.3f ms in %d kernels a step\n", title, total*each, len(all)/steps)
+	for _, r := range rows[:min(60, len(rows))] {
+		text += fmt.Sprintf("%9.3f ms  × %-6.4g %s | %s | %s\n", seconds[r]*each, float64(count[r])/float64(steps), r.name, r.op, r.label)
+	}
+	f, err := os.OpenFile(strings.TrimSuffix(b.out, ".json")+"-kernels.txt", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// digits replaces the numbers of layers, so that all blocks are one row.
+func digits(r rune) rune {
+	if unicode.IsDigit(r) {
+		return '#'
+	}
+	return r
+}
