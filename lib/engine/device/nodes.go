@@ -119,13 +119,16 @@ func (w *Worker) hostList() (l []wire.HostInfo) {
 // the worker ends.
 func (c *conn) askHosts(id uint32, a wire.AskBody) {
 	w := c.w
-	list, why := w.changedHosts(a)
-	if why != nil {
-		c.fail(id, why)
+	if len(a.Names)+len(a.Remove) == 0 {
+		c.answer(id, &wire.AnswerBody{Hosts: w.hostList()})
 		return
 	}
-	if list == nil {
-		c.answer(id, &wire.AnswerBody{Hosts: w.hostList()})
+	list, why := w.changedHosts(a)
+	if why == nil && w.pulse(c).Busy {
+		why = wire.Errorf(wire.Busy, "another cell or a job uses the devices: hosts change when nothing runs").WithHint("%%monitor shows what runs; try again when it has ended")
+	}
+	if why != nil {
+		c.fail(id, why)
 		return
 	}
 	if err := wire.ReplaceFile(hostsPath(), wire.JSON(list)); err != nil {
@@ -137,13 +140,14 @@ func (c *conn) askHosts(id uint32, a wire.AskBody) {
 	w.fail(errRegroup)
 }
 
-// changedHosts is the list of hosts after a request, nil where nothing is to change.
+// changedHosts is the list of hosts after a request.
 func (w *Worker) changedHosts(a wire.AskBody) (*hostFile, *wire.Error) {
-	switch {
-	case len(a.Names)+len(a.Remove) == 0:
-		return nil, nil
-	case w.Node != nil:
-		return nil, wire.Errorf(wire.Invalid, "this session is a follower's: its controller decides who joins")
+	if w.inline && w.client.Here() == len(w.devices) {
+		c, err := w.client.Plugin.NewNode(w.Plugin.Options, pjrt.Node{Count: 1, Store: &hosts.Store{}})
+		if err != nil {
+			return nil, wire.Errorf(wire.Unsupported, "XLA's CPU plugin cannot compute on several hosts: %v", err).WithHint("hosts need GPUs; GAIDEN_CPU_DEVICES=2 tries programs for two devices on one CPU")
+		}
+		c.Close()
 	}
 	l := &hostFile{Addresses: slices.Clone(w.Hosts), Secret: w.Secret}
 	if a.Path != "" {

@@ -27,12 +27,15 @@ import (
 	"gaiden/lib/session"
 )
 
-const addressEnv = "GAIDEN_TEST_ADDRESS"
+const (
+	addressEnv = "GAIDEN_TEST_ADDRESS"
+	realEnv    = "GAIDEN_TEST_REAL_PLUGIN" // no test double
+)
 
 // On a CPU all processes of these tests have the test double of a plugin: nothing there sums
 // over nodes.
 func TestMain(m *testing.M) {
-	if !onGPUs() {
+	if !onGPUs() && os.Getenv(realEnv) == "" {
 		pjrt.Loaded = nodetest.Replace
 	}
 	devicetest.Play(session.Version, map[string]func() error{"follow": follow})
@@ -422,5 +425,24 @@ func TestKilledNodes(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestHostsRefused: XLA's own CPU plugin makes no client of several nodes, and says so before
+// anything has ended.
+func TestHostsRefused(t *testing.T) {
+	if onGPUs() {
+		t.Skip("needs XLA's CPU plugin")
+	}
+	t.Setenv(realEnv, "yes")
+	socket := devicetest.Start(t)
+	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
+	s := open(t, socket)
+	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{f.address}}); !errors.Is(err, wire.Unsupported) || !strings.Contains(err.Error(), "CPU plugin") {
+		t.Errorf("got %v, want that the plugin cannot", err)
+	}
+	a, err := s.Ask(wire.AskBody{Verb: wire.Hosts})
+	if err != nil || len(a.Hosts) != 0 || s.Welcome().Generation != 1 {
+		t.Errorf("got hosts %v, %v, want the session as it was", a, err)
 	}
 }

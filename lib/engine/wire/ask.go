@@ -74,7 +74,7 @@ const (
 	Stop     Verb = "stop"     // the session
 	Profile  Verb = "profile"  // Start: begin; else end → Data, an XSpace
 	Pin      Verb = "pin"      // Names: hashes; Start: keep in memory, else no longer → Count
-	Hosts    Verb = "hosts"    // Names: addresses of followers that join, or with Remove, that leave; then the next generation of the worker begins, with arrays from a snapshot; Path: file with a secret → Hosts
+	Hosts    Verb = "hosts"    // Names: addresses of followers that join; Remove: of those that leave; Path: a file with the secret for TLS. If there are any, the worker saves all, and the next one starts → Hosts
 	Quota    Verb = "quota"    // Bytes: what the arrays of the space may take, -1 for no bound → Spaces
 
 	Snapshot  Verb = "snapshot"  // Names: its name, none for an automatic one → Snapshots
