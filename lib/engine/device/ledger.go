@@ -174,7 +174,9 @@ func (w *Worker) build(p *program, b *wire.ProgramBody) *wire.Error {
 	start = time.Now()
 	exe, err := w.client.Compile(b, opts)
 	p.took = time.Since(start)
-	if err != nil {
+	if e, is := errors.AsType[*wire.Error](err); is { // another host's
+		return e
+	} else if err != nil {
 		return w.deviceError(wire.CompileError, p.name, err)
 	}
 	if n := exe.NumOutputs(); n != len(p.outputs) {

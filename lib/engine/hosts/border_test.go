@@ -260,7 +260,7 @@ func TestSilentFollower(t *testing.T) {
 	p.watch(func(err error) { lost <- err })
 	_, asked := p.ask(wire.Sync, nil)
 	for what, err := range map[string]error{"who waits": asked, "the worker": <-lost} {
-		if !errors.Is(err, wire.Lost) || !strings.Contains(err.Error(), "host gpu2 is lost: it has not answered") {
+		if !errors.Is(err, wire.Lost) || !strings.Contains(err.Error(), "host gpu2 (address) is lost: it has not answered") {
 			t.Errorf("%s: got %v, want that the host is lost", what, err)
 		}
 	}

@@ -231,7 +231,9 @@ func TestFollowers(t *testing.T) {
 		}
 	}
 	step(3)
-	step(2)
+	if _, err := s.Compile(program(t, 2), session.Options{}); !errors.Is(err, wire.Unsupported) || !strings.Contains(err.Error(), "2 hosts of 3") {
+		t.Errorf("program for some of the hosts: got %v, want a refusal", err)
+	}
 	// Others cannot have a follower meanwhile, and what is no call does not disturb it.
 	for _, tt := range []struct {
 		line string

@@ -128,7 +128,7 @@ func (p *peer) lose(err error) {
 		p.mu.Unlock()
 		return
 	}
-	p.lost = wire.Errorf(wire.Lost, "host %s is lost: %v", p.host, err).
+	p.lost = wire.Errorf(wire.Lost, "host %s (%s) is lost: %v", p.host, p.address, err).
 		WithHint("its log has the cause; arrays come back from the last snapshot, on the hosts that are left")
 	lost, wait, onLost := p.lost, p.wait, p.onLost
 	p.wait = nil

@@ -3,6 +3,7 @@ package hosts
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -91,6 +92,11 @@ func (c *Client) make(b *wire.ProgramBody, o pjrt.CompileOptions, local func(pjr
 			p.places = append(p.places, c.devices[position(o.Devices, r)])
 		}
 	}
+	if len(c.Everywhere()) > c.Here() {
+		if err := c.alike(p, &o); err != nil {
+			return nil, err
+		}
+	}
 	o, err := c.ids(o)
 	if err != nil {
 		return nil, err
@@ -115,6 +121,35 @@ func (c *Client) make(b *wire.ProgramBody, o pjrt.CompileOptions, local func(pjr
 		return nil, err
 	}
 	return p, nil
+}
+
+// alike sees that XLA chooses the same kernels on all nodes that a program runs on: the nodes
+// of a client divide the trials among them and tell each other, each waiting for all. If they
+// chose by themselves, their collectives might come in different orders, which never ends
+// (github.com/openxla/xla/issues/7716). So a program is for all nodes or for one, which is
+// told not to wait.
+func (c *Client) alike(p *Program, o *pjrt.CompileOptions) error {
+	if !p.spans {
+		flags := maps.Clone(o.Flags)
+		if flags == nil {
+			flags = map[string]any{}
+		}
+		flags["xla_gpu_shard_autotuning"] = false
+		o.Flags = flags
+		return nil
+	}
+	used, all := map[int]bool{}, map[int]bool{}
+	for i, d := range c.Everywhere() {
+		all[d.Node()] = true
+		if used[d.Node()] = used[d.Node()] || len(o.Devices) == 0 && i < o.Replicas || slices.Contains(o.Devices, i); !used[d.Node()] {
+			delete(used, d.Node())
+		}
+	}
+	if len(used) < len(all) {
+		return wire.Errorf(wire.Unsupported, "program for devices of %d hosts of %d: want all hosts, or one", len(used), len(all)).
+			WithHint("use as many devices as there are, or remove hosts")
+	}
+	return nil
 }
 
 // drop frees the program on the followers.
