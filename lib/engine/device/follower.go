@@ -20,9 +20,9 @@ import (
 type Follower struct {
 	Version string
 	Command []string // runs a worker
+	Plugin  Plugin
 	Log     io.Writer
 
-	plugin Plugin
 	calls  chan *call
 	set    string        // of the connection that waits for its second one
 	work   *net.UnixConn // that one, nil if there is none
@@ -41,13 +41,9 @@ type call struct {
 const callWait = 30 * time.Second
 
 // Run serves controllers that come to l until it is closed.
-func (f *Follower) Run(l *hosts.Listener) error {
+func (f *Follower) Run(l *hosts.Listener) {
 	runtime.LockOSThread() // workers die with the thread that started them
 	defer runtime.UnlockOSThread()
-	var err error
-	if f.plugin, err = Find(); err != nil {
-		return err
-	}
 	f.calls = make(chan *call)
 	done := make(chan struct{})
 	go func() {
@@ -55,6 +51,7 @@ func (f *Follower) Run(l *hosts.Listener) error {
 		l.Accept(f.hear, func(err error) { f.logf("%v", err) })
 	}()
 	defer f.stop()
+	defer f.hangUp()
 	var late <-chan time.Time
 	for {
 		select {
@@ -70,7 +67,7 @@ func (f *Follower) Run(l *hosts.Listener) error {
 			f.logf("worker ended: %v", err)
 			f.worker, f.ended = nil, nil
 		case <-done:
-			return nil
+			return
 		}
 	}
 }
@@ -137,7 +134,7 @@ func (f *Follower) launch(c *call, work *net.UnixConn) error {
 	}
 	defer store.Close()
 	said := &words{to: f.Log}
-	cmd, up, err := start(f.Command, job{Plugin: f.plugin, Node: c.Node, Count: c.Count}, said, controller, store)
+	cmd, up, err := start(f.Command, job{Plugin: f.Plugin, Node: c.Node, Count: c.Count}, said, controller, store)
 	if err != nil {
 		return err
 	}
@@ -153,7 +150,7 @@ func (f *Follower) launch(c *call, work *net.UnixConn) error {
 		why := <-up
 		err := cmd.Wait()
 		if errors.Is(why, errDied) {
-			why = f.plugin.Died(said.all())
+			why = f.Plugin.Died(said.all())
 		}
 		if why != nil {
 			again.Write(wire.AppendFrame(nil, wire.Failed, 0, wire.JSON(asError(why))))

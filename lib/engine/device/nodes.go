@@ -142,13 +142,6 @@ func (c *conn) askHosts(id uint32, a wire.AskBody) {
 
 // changedHosts is the list of hosts after a request.
 func (w *Worker) changedHosts(a wire.AskBody) (*hostFile, *wire.Error) {
-	if w.inline && w.client.Here() == len(w.devices) {
-		c, err := w.client.Plugin.NewNode(w.Plugin.Options, pjrt.Node{Count: 1, Store: &hosts.Store{}})
-		if err != nil {
-			return nil, wire.Errorf(wire.Unsupported, "XLA's CPU plugin cannot compute on several hosts: %v", err).WithHint("hosts need GPUs; GAIDEN_CPU_DEVICES=2 tries programs for two devices on one CPU")
-		}
-		c.Close()
-	}
 	l := &hostFile{Addresses: slices.Clone(w.Hosts), Secret: w.Secret}
 	if a.Path != "" {
 		s, err := hosts.ReadSecret(a.Path)
@@ -178,6 +171,13 @@ func (w *Worker) changedHosts(a wire.AskBody) (*hostFile, *wire.Error) {
 	}
 	if n := len(l.Addresses); n > hosts.MostPeers {
 		return nil, wire.Errorf(wire.Invalid, "got %d hosts, want at most %d besides this one", n, hosts.MostPeers)
+	}
+	if len(come) > 0 && w.inline && w.client.Here() == len(w.devices) {
+		c, err := w.client.Plugin.NewNode(w.Plugin.Options, pjrt.Node{Count: 1, Store: &hosts.Store{}})
+		if err != nil {
+			return nil, wire.Errorf(wire.Unsupported, "XLA's CPU plugin cannot compute on several hosts: %v", err).WithHint("hosts need GPUs; GAIDEN_CPU_DEVICES=2 tries programs for two devices on one CPU")
+		}
+		c.Close()
 	}
 	// Whoever does not answer now is not worth a new generation of the worker.
 	nodes := hosts.Gather(come, l.Secret, hosts.Call{Version: w.Version, Owner: w.owner()})

@@ -25,13 +25,21 @@ func isSocket(address string) bool { return strings.ContainsRune(address, os.Pat
 
 // CheckAddress refuses what is no address.
 func CheckAddress(address string) *wire.Error {
+	if strings.HasPrefix(address, ":") {
+		return wire.Errorf(wire.Invalid, "host %q: got no name before the port, want HOST:PORT", address)
+	}
+	return check(address)
+}
+
+// check is CheckAddress for those to listen at, too: without HOST on all of a host's names.
+func check(address string) *wire.Error {
 	if isSocket(address) {
 		if !filepath.IsAbs(address) {
 			return wire.Errorf(wire.Invalid, "host %q: got a relative path, want an absolute one", address)
 		}
 		return nil
 	}
-	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
 		return wire.Errorf(wire.Invalid, "host %q: want the path of its socket, or HOST:PORT", address).
 			WithHint("gaiden session join prints the address of the host that it runs on")
 	}
@@ -102,7 +110,7 @@ type Listener struct {
 
 // Listen begins to listen at an address. A port needs a secret.
 func Listen(address, secret string) (*Listener, error) {
-	if err := CheckAddress(address); err != nil {
+	if err := check(address); err != nil {
 		return nil, err
 	}
 	if !isSocket(address) {

@@ -46,14 +46,19 @@ func onGPUs() bool { return strings.Contains(os.Getenv("GAIDEN_PLUGIN"), "cuda")
 
 // follow is a follower's process.
 func follow() error {
+	plugin, err := device.Find()
+	if err != nil {
+		return err
+	}
 	l, err := hosts.Listen(os.Getenv(addressEnv), "")
 	if err != nil {
 		return err
 	}
 	os.Setenv(devicetest.Role, "worker")
 	fmt.Println("ready")
-	f := device.Follower{Version: session.Version, Command: []string{"/proc/self/exe"}, Log: os.Stderr}
-	return f.Run(l)
+	f := device.Follower{Version: session.Version, Command: []string{"/proc/self/exe"}, Plugin: plugin, Log: os.Stderr}
+	f.Run(l)
+	return nil
 }
 
 // follower is the process of one, in a group of its own.
