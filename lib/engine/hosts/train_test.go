@@ -28,7 +28,7 @@ func pair(t *testing.T) (*session.Session, string, *follower) {
 	}
 	began := time.Now()
 	socket := devicetest.Start(t)
-	s := add(t, open(t, socket), socket, f)
+	s := add(t, open(t, socket), socket, "", f)
 	t.Logf("two processes are ready after %v", time.Since(began).Round(time.Millisecond))
 	return s, socket, f
 }
