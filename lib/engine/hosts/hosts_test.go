@@ -98,12 +98,16 @@ func startFollower(t *testing.T, address string) *follower {
 // worker is the process number of the follower's worker.
 func (f *follower) worker(t *testing.T) int {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", f.Process.Pid, f.Process.Pid))
-	var pid int
-	if _, serr := fmt.Sscan(string(b), &pid); err != nil || serr != nil {
-		t.Fatalf("follower %d has no worker: %v, %v", f.Process.Pid, err, serr)
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", f.Process.Pid))
+	for _, path := range threads {
+		b, _ := os.ReadFile(path)
+		var pid int
+		if n, _ := fmt.Sscan(string(b), &pid); n == 1 {
+			return pid
+		}
 	}
-	return pid
+	t.Fatalf("follower %d has no worker", f.Process.Pid)
+	return 0
 }
 
 // open connects to a session, whose worker may be about to start.
