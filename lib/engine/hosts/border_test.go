@@ -230,6 +230,17 @@ func TestListenRefuses(t *testing.T) {
 	}
 }
 
+// A controller that keeps its connection and says nothing is given up by its followers.
+func TestSilentController(t *testing.T) {
+	defer func(d time.Duration) { silence = d }(silence)
+	silence = 20 * time.Millisecond
+	here, there := net.Pipe()
+	defer there.Close()
+	if err := NewRemoteStore(here).Beat(); err == nil || !strings.Contains(err.Error(), "has not answered for 20ms") {
+		t.Errorf("got %v, want that it does not answer", err)
+	}
+}
+
 // A follower that keeps its connection and says nothing is given up, and who waits for an
 // answer hears it.
 func TestSilentFollower(t *testing.T) {
