@@ -18,10 +18,17 @@ import (
 
 // A key comes to whoever waits for it, here and at a follower's; a lost node ends the wait.
 func TestStore(t *testing.T) {
+	defer func(d time.Duration) { heartbeat = d }(heartbeat)
+	heartbeat = time.Millisecond
 	var s Store
 	a, b := net.Pipe()
-	heard := make(chan bool, 10)
-	go s.serve(a, func() { heard <- true })
+	heard := make(chan bool)
+	go s.serve(a, func() {
+		select {
+		case heard <- true:
+		default: // nobody asks any more
+		}
+	})
 	remote := NewRemoteStore(b)
 	for name, get := range map[string]pjrt.Store{"here": &s, "at a follower's": remote} {
 		if _, err := get.Get("none", 0); !errors.Is(err, pjrt.ErrNoKey) {
