@@ -47,7 +47,7 @@ var gptCases = []trainCase{
 
 // gptCase is GPT-2 (Radford et al., 2019) of other sizes.
 func gptCase(name string, blocks, heads, width, length, vocab, batch int) trainCase {
-	return trainCase{name: name, batch: batch, n: batch * 20, data: ids(vocab, vocab, length), config: fit.Config{BF16: true, Optimizer: optim.AdamW{LearningRate: 6e-4, Beta2: 0.95, WeightDecay: 0.1}},
+	return trainCase{name: name, batch: batch, n: batch * 50, data: ids(vocab, vocab, length), config: fit.Config{BF16: true, Optimizer: optim.AdamW{LearningRate: 6e-4, Beta2: 0.95, WeightDecay: 0.1}},
 		model: models.Net{Name: "gpt", Input: []int{length}, Layers: []models.Layer{
 			models.Embedding{Name: "tokens", Vocab: vocab, Units: width},
 			models.Positions{Name: "positions", Length: length},

@@ -114,21 +114,33 @@ func normalized(x *Node, epsilon float64, axes ...int) *Node {
 	return byRootMeanSquare(x, true, epsilon, axes...)
 }
 
-// byRootMeanSquare is x, less its mean if centered, divided by its root mean square over some axes. Its
-// gradient is written out, with all means of one pass: what GoMLX derives needs several passes,
-// one after another.
+// byRootMeanSquare is x, less its mean if centered, divided by its root mean square over some
+// axes. Its gradient is written out: all its means are of one pass, and of the forward pass it
+// reads x and the means only. What GoMLX derives needs several passes and keeps more.
 func byRootMeanSquare(x *Node, centered bool, epsilon float64, axes ...int) *Node {
 	mean := func(x *Node) *Node { return ReduceAndKeep(x, ReduceMean, axes...) }
-	parts := func(x *Node) (y, factor *Node) {
+	parts := func(x *Node) (middle, factor *Node) {
 		if centered {
-			x = Sub(x, mean(x))
+			middle = mean(x)
+			x = Sub(x, middle)
 		}
-		factor = Inverse(Sqrt(AddScalar(mean(Square(x)), epsilon)))
-		return Mul(x, factor), factor
+		return middle, Inverse(Sqrt(AddScalar(mean(Square(x)), epsilon)))
 	}
-	y, _ := parts(StopGradient(x))
-	return gradient.Define(y, []*Node{x}, func(v *Node) []*Node {
-		y, factor := parts(x) // not those above, which have no second derivative
+	result := func(x, middle, factor *Node) *Node {
+		if centered {
+			x = Sub(x, middle)
+		}
+		return Mul(x, factor)
+	}
+	middle, factor := parts(StopGradient(x))
+	return gradient.Define(result(StopGradient(x), middle, factor), []*Node{x}, func(v *Node) []*Node {
+		again := x
+		if gradient.Again(x.Graph()) {
+			middle, factor = parts(x)
+		} else {
+			again = OptimizationBarriers(x, v)[0]
+		}
+		y := result(again, middle, factor)
 		less := Mul(y, mean(Mul(v, y)))
 		if centered {
 			less = Add(less, mean(v))

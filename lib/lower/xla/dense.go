@@ -36,7 +36,18 @@ func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
 	if l.Multiplies != nil && act == nil {
 		l.Multiplies(x, w, biases, y)
 	}
-	return applied(act, y)
+	if act == nil || l.Target.CPU() || y.DType().Bits() > 16 {
+		return applied(act, y)
+	}
+	// What the backward pass needs is computed again: a GPU does that faster than it writes and
+	// reads it.
+	return gradient.Define(act(StopGradient(y)), []*Node{y}, func(v *Node) []*Node {
+		x := y
+		if !gradient.Again(y.Graph()) {
+			x = OptimizationBarriers(y, v)[0]
+		}
+		return gradient.Of(func(x []*Node) *Node { return act(x[0]) }, []*Node{x}, v)
+	})
 }
 
 func applied(act models.Act, y *Node) *Node {
