@@ -174,9 +174,7 @@ func (w *Worker) build(p *program, b *wire.ProgramBody) *wire.Error {
 	start = time.Now()
 	exe, err := w.client.Compile(b, opts)
 	p.took = time.Since(start)
-	if e, is := errors.AsType[*wire.Error](err); is { // another host's
-		return e
-	} else if err != nil {
+	if err != nil {
 		return w.deviceError(wire.CompileError, p.name, err)
 	}
 	if n := exe.NumOutputs(); n != len(p.outputs) {
@@ -405,6 +403,11 @@ const onChip = "Shared memory size limit exceeded"
 // where it may have been their end; code is its class unless the plugin says
 // something more exact, and program the name of the one that failed, if one did.
 func (w *Worker) deviceError(code wire.Code, program string, err error) *wire.Error {
+	if e, is := errors.AsType[*wire.Error](err); is { // another host's: the devices here have done nothing
+		x := *e
+		x.Program = program
+		return &x
+	}
 	switch {
 	case errors.Is(err, pjrt.ErrOutOfMemory) && !strings.Contains(err.Error(), onChip):
 		code = wire.OutOfMemory

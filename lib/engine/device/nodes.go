@@ -29,8 +29,7 @@ func (w *Worker) openClient(p *pjrt.Plugin) error {
 	}
 	nodes := hosts.Gather(w.Hosts, w.Secret, hosts.Call{Version: w.Version, Owner: w.owner()})
 	for _, err := range nodes.Missing {
-		w.Logf("%v", err)
-		w.Note = strings.TrimPrefix(w.Note+"; "+err.Error(), "; ")
+		w.note("%v", err)
 	}
 	c, err := nodes.Open(p, w.Plugin.Options)
 	if err != nil {
@@ -67,7 +66,7 @@ func (w *Worker) owner() string { return wire.ProcessOrigin() + " " + w.Socket }
 // outOfStep ends the worker where a program of several nodes has failed: the other nodes may
 // wait for this one in the middle of it. The caller may hold w.mu.
 func (w *Worker) outOfStep(p *program, why *wire.Error) {
-	if p.spans {
+	if p.spans && why.Code != wire.Lost { // which openClient has been told of, with its cause
 		w.fail(wire.Errorf(why.Code, "program %s, which runs on several hosts, failed: %s", p.name, why.Text))
 	}
 }
@@ -84,19 +83,27 @@ type hostFile struct {
 	Secret    string `json:",omitempty"`
 }
 
-func readHosts() (addresses []string, secret string, err error) {
+// readHosts fills in the followers. A worker without them is better than none.
+func (w *Worker) readHosts() {
 	var l hostFile
 	b, err := wire.ReadOwn(hostsPath())
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, "", nil
+		return
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &l)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("device: list of hosts %s: %w", hostsPath(), err)
+		w.note("list of hosts %s: %v", hostsPath(), err)
 	}
-	return l.Addresses, l.Secret, nil
+	w.Hosts, w.Secret = l.Addresses, l.Secret
+}
+
+// note logs what clients are to know of the hosts, too.
+func (w *Worker) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.Logf("%s", text)
+	w.Note = strings.TrimPrefix(w.Note+"; "+text, "; ")
 }
 
 // errRegroup ends a worker whose hosts have changed, and regroupStatus is the status of its

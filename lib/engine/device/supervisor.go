@@ -86,6 +86,7 @@ func (s *Supervisor) run() error {
 		return err
 	}
 	os.Remove(hostsPath()) // another session's
+	defer os.Remove(hostsPath())
 	s.guard = guard{path: path, pid: os.Getpid(), socket: socketID(path)}
 	defer func() {
 		if s.guard.holder() == os.Getpid() { // else it is another session's by now
@@ -325,7 +326,7 @@ func Work(version string) error {
 	if j.Count > 0 {
 		controller, err = w.beNode(j)
 	} else if l, err = net.FileListener(os.NewFile(3, "listener")); err == nil {
-		w.Hosts, w.Secret, err = readHosts()
+		w.readHosts()
 	}
 	if err == nil {
 		if tuned() {

@@ -177,12 +177,13 @@ func (c *Client) Free(b pjrt.Buffer) error {
 	if p == nil {
 		return c.Client.Free(b)
 	}
-	return p.free(handle)
+	p.free(handle)
+	return nil
 }
 
-// free drops handles of a follower.
-func (p *peer) free(handles ...uint64) error {
-	return p.send(wire.Free, func(b []byte) []byte { return wire.AppendHandles(b, handles) })
+// free drops a handle of a follower. One that is lost has nothing to free.
+func (p *peer) free(handle uint64) {
+	_ = p.send(wire.Free, func(b []byte) []byte { return wire.AppendHandles(b, []uint64{handle}) })
 }
 
 // CopyToDevice copies an array of a type to a device. From one node to another it goes through

@@ -29,6 +29,7 @@ import (
 
 const (
 	addressEnv = "GAIDEN_TEST_ADDRESS"
+	secretEnv  = "GAIDEN_TEST_SECRET"
 	realEnv    = "GAIDEN_TEST_REAL_PLUGIN" // no test double
 )
 
@@ -50,12 +51,12 @@ func follow() error {
 	if err != nil {
 		return err
 	}
-	l, err := hosts.Listen(os.Getenv(addressEnv), "")
+	l, err := hosts.Listen(os.Getenv(addressEnv), os.Getenv(secretEnv))
 	if err != nil {
 		return err
 	}
 	os.Setenv(devicetest.Role, "worker")
-	fmt.Println("ready")
+	fmt.Println("ready", l.Address())
 	f := device.Follower{Version: session.Version, Command: []string{"/proc/self/exe"}, Plugin: plugin, Log: os.Stderr}
 	f.Run(l)
 	return nil
@@ -87,7 +88,8 @@ func startFollower(t *testing.T, address string) *follower {
 			t.Logf("follower's log:\n%s", f.log)
 		}
 	})
-	if line, _ := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	if _, err := fmt.Sscanf(line, "ready %s\n", &f.address); err != nil {
 		t.Fatalf("follower said %q, want ready; its log:\n%s", line, f.log)
 	}
 	return f
@@ -96,12 +98,16 @@ func startFollower(t *testing.T, address string) *follower {
 // worker is the process number of the follower's worker.
 func (f *follower) worker(t *testing.T) int {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", f.Process.Pid, f.Process.Pid))
-	var pid int
-	if _, serr := fmt.Sscan(string(b), &pid); err != nil || serr != nil {
-		t.Fatalf("follower %d has no worker: %v, %v", f.Process.Pid, err, serr)
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", f.Process.Pid))
+	for _, path := range threads {
+		b, _ := os.ReadFile(path)
+		var pid int
+		if n, _ := fmt.Sscan(string(b), &pid); n == 1 {
+			return pid
+		}
 	}
-	return pid
+	t.Fatalf("follower %d has no worker", f.Process.Pid)
+	return 0
 }
 
 // open connects to a session, whose worker may be about to start.
@@ -116,9 +122,9 @@ func open(t *testing.T, socket string) *session.Session {
 }
 
 // add has followers join, and connects to the next generation.
-func add(t *testing.T, s *session.Session, socket string, followers ...*follower) *session.Session {
+func add(t *testing.T, s *session.Session, socket, secret string, followers ...*follower) *session.Session {
 	t.Helper()
-	a := wire.AskBody{Verb: wire.Hosts}
+	a := wire.AskBody{Verb: wire.Hosts, Path: secret}
 	for _, f := range followers {
 		a.Names = append(a.Names, f.address)
 	}
@@ -192,12 +198,24 @@ func TestFollowers(t *testing.T) {
 	socket := devicetest.Start(t)
 	dir := t.TempDir()
 	first := startFollower(t, filepath.Join(dir, "run", "a.sock"))
-	second := startFollower(t, filepath.Join(dir, "run", "b.sock"))
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte(hosts.NewSecret()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text, err := hosts.ReadSecret(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(secretEnv, text)
+	second := startFollower(t, "127.0.0.1:0")
 	s := open(t, socket)
+	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{second.address}}); !errors.Is(err, wire.Denied) {
+		t.Errorf("port without a secret: got %v, want a refusal", err)
+	}
 	if err := s.Bind([]string{"kept"}, []*session.Array{put(t, s, 0, 3, 4)}); err != nil {
 		t.Fatal(err)
 	}
-	s = add(t, s, socket, first, second)
+	s = add(t, s, socket, secret, first, second)
 	host, _ := os.Hostname()
 	for i, d := range s.Welcome().Devices {
 		if want := []string{"", host, host}[i]; d.Host != want {
@@ -363,7 +381,7 @@ func TestKilledNodes(t *testing.T) {
 	}
 	socket := devicetest.Start(t)
 	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
-	s := add(t, open(t, socket), socket, f)
+	s := add(t, open(t, socket), socket, "", f)
 	names := []string{"first", "second"}
 	if err := s.Bind(names, []*session.Array{put(t, s, 0, 0, 0), put(t, s, 1, 1, 1)}); err != nil {
 		t.Fatal(err)

@@ -134,11 +134,11 @@ func (p *peer) lose(err error) {
 	p.wait = nil
 	p.mu.Unlock()
 	p.conn.Close()
+	if onLost != nil { // first: what the others are told is a consequence
+		onLost(lost)
+	}
 	for _, done := range wait {
 		done(nil, lost)
-	}
-	if onLost != nil {
-		onLost(lost)
 	}
 }
 

@@ -157,7 +157,7 @@ func (p *Program) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for at, handle := range p.there {
-		at.free(handle) // one that is lost has nothing to free
+		at.free(handle)
 	}
 	clear(p.there)
 }
