@@ -18,10 +18,17 @@ import (
 
 // A key comes to whoever waits for it, here and at a follower's; a lost node ends the wait.
 func TestStore(t *testing.T) {
+	defer func(d time.Duration) { heartbeat = d }(heartbeat)
+	heartbeat = time.Millisecond
 	var s Store
 	a, b := net.Pipe()
-	heard := make(chan bool, 10)
-	go s.serve(a, func() { heard <- true })
+	heard := make(chan bool)
+	go s.serve(a, func() {
+		select {
+		case heard <- true:
+		default: // nobody asks any more
+		}
+	})
 	remote := NewRemoteStore(b)
 	for name, get := range map[string]pjrt.Store{"here": &s, "at a follower's": remote} {
 		if _, err := get.Get("none", 0); !errors.Is(err, pjrt.ErrNoKey) {
@@ -227,6 +234,17 @@ func TestListenRefuses(t *testing.T) {
 	}
 	if b, err := os.ReadFile(file); string(b) != "thesis" {
 		t.Errorf("the file: got %q, %v, want it untouched", b, err)
+	}
+}
+
+// A controller that keeps its connection and says nothing is given up by its followers.
+func TestSilentController(t *testing.T) {
+	defer func(d time.Duration) { silence = d }(silence)
+	silence = 20 * time.Millisecond
+	here, there := net.Pipe()
+	defer there.Close()
+	if err := NewRemoteStore(here).Beat(); err == nil || !strings.Contains(err.Error(), "has not answered for 20ms") {
+		t.Errorf("got %v, want that it does not answer", err)
 	}
 }
 

@@ -471,3 +471,58 @@ func TestHostsRefused(t *testing.T) {
 		t.Errorf("got hosts %v, %v, want the session as it was", a, err)
 	}
 }
+
+// TestDevicesOfHosts has two devices in each of two processes: each computes with its own part
+// of what a program is given, and gives it to its own device. The test double adds up within a
+// process.
+func TestDevicesOfHosts(t *testing.T) {
+	if onGPUs() {
+		t.Skip("needs more devices than there are GPUs")
+	}
+	t.Setenv("GAIDEN_CPU_DEVICES", "2")
+	socket := devicetest.Start(t)
+	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
+	s := open(t, socket)
+	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{f.address}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s = open(t, socket)
+	if n := len(s.Welcome().Devices); n != 4 {
+		t.Fatalf("got %d devices, want 4; note: %s", n, s.Welcome().Note)
+	}
+	p, err := s.Compile(program(t, 4), session.Options{Donate: []bool{true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in []*session.Array
+	for r := range 4 {
+		in = append(in, put(t, s, r, float32(r), float32(10*r)))
+	}
+	out, err := p.Run(session.Call{Inputs: in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, a := range out { // 2x+1 of both devices of a process
+		if r < 2 {
+			wantValues(t, fmt.Sprint("device ", r), a, 1+3, 1+21)
+		} else {
+			wantValues(t, fmt.Sprint("device ", r), a, 5+7, 41+61)
+		}
+	}
+	one, err := s.Compile(program(t, 1), session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := range 4 {
+		x, err := put(t, s, 0, 1, 2).CopyToDevice(compute.DeviceNum(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := one.Run(session.Call{Inputs: []*session.Array{x.(*session.Array)}, Device: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantValues(t, fmt.Sprint("program on device ", d), out[0], 3, 5)
+	}
+}

@@ -136,14 +136,15 @@ var (
 // Beat gives signs of life until the controller has gone or does not answer, and says so.
 func (s RemoteStore) Beat() error {
 	for {
-		call := s.client.Go("Store.Beat", struct{}{}, &struct{}{}, nil)
+		answer := make(chan error, 1)
+		go func() { answer <- s.client.Call("Store.Beat", struct{}{}, &struct{}{}) }()
 		select {
-		case <-call.Done:
+		case err := <-answer:
+			if err != nil {
+				return fmt.Errorf("the controller has ended the connection: %w", err)
+			}
 		case <-time.After(silence):
 			return fmt.Errorf("the controller has not answered for %v", silence)
-		}
-		if call.Error != nil {
-			return fmt.Errorf("the controller has ended the connection: %w", call.Error)
 		}
 		time.Sleep(heartbeat)
 	}

@@ -100,6 +100,9 @@ func (c *Client) describe() (err error) {
 		d.elsewhere = true
 		c.everywhere = append(c.everywhere, d)
 	}
+	for _, l := range [][]*Device{c.devices, c.everywhere} {
+		slices.SortFunc(l, func(a, b *Device) int { return a.id - b.id })
+	}
 	return nil
 }
 
@@ -120,8 +123,8 @@ func (c *Client) PlatformVersion() string { return c.version }
 // not change the slice.
 func (c *Client) Devices() []*Device { return c.devices }
 
-// Everywhere are the devices of all nodes, in an order that is the same on each: those of
-// Devices, where the client is no Node. Do not change the slice.
+// Everywhere are the devices of all nodes by their IDs, as Devices are then; those of Devices,
+// where the client is no Node. Do not change the slice.
 func (c *Client) Everywhere() []*Device { return c.everywhere }
 
 // Open counts the buffers and programs that were made and not freed.
