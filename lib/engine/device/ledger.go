@@ -394,28 +394,3 @@ func shapesOf(all []wire.Type) string {
 	}
 	return strings.Join(names, ", ")
 }
-
-// onChip is what XLA says, under the code of a full device, of a kernel that wants more
-// of a processor's own memory than there is: an empty device has no more of it.
-const onChip = "Shared memory size limit exceeded"
-
-// deviceError makes an error of PJRT cross the socket, and has the devices tried
-// where it may have been their end; code is its class unless the plugin says
-// something more exact, and program the name of the one that failed, if one did.
-func (w *Worker) deviceError(code wire.Code, program string, err error) *wire.Error {
-	if e, is := errors.AsType[*wire.Error](err); is { // another host's: the devices here have done nothing
-		x := *e
-		x.Program = program
-		return &x
-	}
-	switch {
-	case errors.Is(err, pjrt.ErrOutOfMemory) && !strings.Contains(err.Error(), onChip):
-		code = wire.OutOfMemory
-	case errors.Is(err, pjrt.ErrUnimplemented):
-		code = wire.Unsupported
-	}
-	why := wire.Errorf(code, "%v", err)
-	why.Program = program
-	w.checkDevices(err, why)
-	return why
-}

@@ -19,7 +19,6 @@ type Call struct {
 	Protocol int    // of package wire
 	Version  string // of the controller's build, for messages
 	Owner    string // whose controller it is: its next generation may call before this one is gone
-	Plugin   string // hash of the plugin's file: nodes must have the same
 	Set      string // a random name of the set of nodes: its two connections belong together
 	Store    bool   // it is the second connection
 	Node     int    // on the second one: the follower's number
