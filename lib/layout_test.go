@@ -62,7 +62,7 @@ lib/weights:                                                      names in, name
 lib/lower: lib/engine/gemm, lib/engine/wire                       decides the form of layers for a target; some products are native calls
 lib/lower/plan: lib/engine/hlo, lib/engine/triton/kernels, lib/fused, lib/lower, lib/models  decides how a net is trained
 lib/lower/xla: lib/gradient, lib/lower, lib/models                              writes layers as it was decided
-lib/losses:                                                       a loss is GoMLX
+lib/losses: lib/gradient                                          a loss is GoMLX
 lib/metrics:                                                      a metric is GoMLX
 lib/sampling:                                                     the choice of a token is GoMLX
 lib/fit/result: lib/timing/units                                  what training returns: values and their text
@@ -121,6 +121,7 @@ var outside = []struct {
 	{"golang.org/x/image", []string{"kernels/internal/raster"}, "pictures become PNG in the kernel: a cell links none of it"},
 	{"github.com/gomlx/go-huggingface", []string{"lib/hub"}, "downloads are hub's; its tokenizers lack byte fallback and what several files of a model want"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
+	{"github.com/rivo/uniseg", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
 	{"github.com/gomlx/onnx-gomlx", []string{"lib/onnx"}, "cells without ONNX do not link it"},
 	{"github.com/apache/arrow-go/v18", []string{"lib/data/arrow"}, "cells without Arrow do not link it"},
 	{"github.com/parquet-go/parquet-go", []string{"lib/data/parquet"}, "cells without Parquet do not link it"},
