@@ -26,6 +26,7 @@ func sessionMagics() magic.Table {
 		{Name: "%arrays", Args: "[prefix]", Help: "lists the notebook's arrays on the device", Run: arraysMagic},
 		{Name: "%programs", Args: programsArgs, Help: "lists the compiled programs, in memory and on disk", More: programsMore, Run: programsMagic},
 		{Name: "%device", Args: deviceArgs, Help: "shows device memory, by device and by notebook", More: deviceMore, Run: deviceMagic},
+		{Name: "%hosts", Args: hostsArgs, Help: "lists the machines whose GPUs the session has, and lets others join or leave", More: hostsMore, Run: hostsMagic},
 		{Name: "%monitor", Args: monitorArgs, Help: "shows how busy the machine, its GPUs and the session are, and what trains", More: monitorMore, Run: monitorMagic},
 		{Name: "%snapshot", Args: snapshotArgs, Help: "saves the notebook's arrays; compares, exports and imports them", More: snapshotMore, Run: snapshotMagic},
 		{Name: "%rollback", Args: "[last | NAME [PREFIX]]", Help: "undoes the last cell that changed arrays, or restores a snapshot", More: rollbackMore, Run: rollbackMagic},

@@ -24,7 +24,9 @@ const sessionUsage = `usage: gaiden session COMMAND
   stop              saves the arrays that have names, and stops it
   status            what it is, what it has, and what it does
   reset [-disk]     clears the device; -disk: and what is saved
-  --ssh USER@HOST   uses the devices of another machine`
+  --ssh USER@HOST   uses the devices of another machine
+  join              offers this machine's GPUs to a session: %hosts add there
+  secret FILE       writes a secret for join over a network`
 
 // sessionMain is gaiden session.
 func sessionMain(args []string, stdout, stderr io.Writer) error {
@@ -32,7 +34,7 @@ func sessionMain(args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintln(stderr, sessionUsage)
 		return errUsage
 	}
-	if args[0] != "reset" && strings.TrimLeft(args[0], "-") != "ssh" && !slices.Equal(args, []string{"agent", "serve"}) {
+	if !slices.Contains([]string{"reset", "join", "secret"}, args[0]) && strings.TrimLeft(args[0], "-") != "ssh" && !slices.Equal(args, []string{"agent", "serve"}) {
 		if err := nothing("gaiden session "+args[0], args[1:], stderr); err != nil {
 			return err
 		}
@@ -51,6 +53,10 @@ func sessionMain(args []string, stdout, stderr io.Writer) error {
 		return resetSession(args[1:], stdout, stderr)
 	case "--ssh", "-ssh":
 		return sshMain(args[1:], stdout, stderr)
+	case "join":
+		return joinMain(args[1:], stdout, stderr)
+	case "secret":
+		return secretMain(args[1:], stdout, stderr)
 	case "agent":
 		return agentMain(args[1:], stdout)
 	case "serve":
@@ -60,7 +66,7 @@ func sessionMain(args []string, stdout, stderr io.Writer) error {
 	case "load":
 		return loadPlugin()
 	}
-	fmt.Fprintf(stderr, "gaiden session: no command %q: want start, stop, status, reset or --ssh\n", args[0])
+	fmt.Fprintf(stderr, "gaiden session: no command %q: want start, stop, status, reset, join, secret or --ssh\n", args[0])
 	return errUsage
 }
 
@@ -179,7 +185,7 @@ func sessionStatus(stdout io.Writer) error {
 	fmt.Fprintf(stdout, "processes   supervisor %d, worker %d\n", st.PID, st.WorkerPID)
 	fmt.Fprintf(stdout, "plugin      %s\n            %s\n", st.Plugin, strings.ReplaceAll(strings.TrimSpace(st.PlatformVersion), "\n", "\n            "))
 	for _, d := range st.Devices {
-		fmt.Fprintf(stdout, "device %d    %s%s\n", d.ID, d.Kind, deviceMemory(d))
+		fmt.Fprintf(stdout, "device %d    %s%s%s\n", d.ID, d.Kind, deviceHost(d), deviceMemory(d))
 	}
 	fmt.Fprintf(stdout, "arrays      %d, %.1f MB\nprograms    %d\n", st.Arrays, float64(st.Bytes)/1e6, st.Programs)
 	fmt.Fprintf(stdout, "socket      %s\nlog         %s\n", st.Socket, st.Log)
@@ -187,6 +193,14 @@ func sessionStatus(stdout io.Writer) error {
 		fmt.Fprintf(stdout, "client      %s\n", c)
 	}
 	return nil
+}
+
+// deviceHost says where a device is that is another host's.
+func deviceHost(d wire.DeviceInfo) string {
+	if d.Host == "" {
+		return ""
+	}
+	return " of host " + d.Host
 }
 
 // deviceMemory is what the plugin tells about a device's memory, or nothing.

@@ -94,6 +94,9 @@ func (f *Follower) take(c *call) {
 	case c.Protocol != wire.Protocol:
 		a.Error = wire.Errorf(wire.BadVersion, "follower speaks protocol %d (gaiden %s), the controller %d (%s)", wire.Protocol, f.Version, c.Protocol, c.Version).
 			WithHint("install the same gaiden on all hosts")
+	case c.GPUs.Shares(f.Plugin.gpus()):
+		a.Error = wire.Errorf(wire.Invalid, "this host is the session's own machine, and offers a GPU that the session uses").
+			WithHint("start the session with GAIDEN_DEVICE=cuda:0 and the other one with GAIDEN_DEVICE=cuda:1 gaiden session join; or use fit.Config{Devices: 2} without hosts")
 	case f.worker != nil && f.owner != c.Owner:
 		a.Error = wire.Errorf(wire.Busy, "another session uses this host").WithHint("gaiden session stop there releases it")
 	}

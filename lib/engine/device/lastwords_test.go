@@ -21,6 +21,7 @@ func TestWords(t *testing.T) {
 		{"no crash", "one\ntwo\nthree\nI0000 noise\nfour\n", "two / three / four"},
 		{"killed", "", ""},
 		{"killed with large arrays", "W0000 00:00:1795677537.108810   13839 heap_simulator.cc:3076] Alloc buffer size 320000000 larger than the per-heap size limit 66000000\n", ""},
+		{"ended, after what XLA does on a GPU", "I1130 00:53:33.322202    2007 cuda_dnn.cc:442] Loaded cuDNN version 91900\nhost gpu2 is lost\n", "host gpu2 is lost"},
 		{"killed at work", "2026-11-22 10:13:18 worker: space \"train\": 20 arrays are back\n", ""},
 	}
 	for _, tt := range tests {

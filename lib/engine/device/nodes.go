@@ -27,7 +27,7 @@ func (w *Worker) openClient(p *pjrt.Plugin) error {
 		w.devices = w.client.Devices()
 		return nil
 	}
-	nodes := hosts.Gather(w.Hosts, w.Secret, hosts.Call{Version: w.Version, Owner: w.owner()})
+	nodes := hosts.Gather(w.Hosts, w.Secret, w.call())
 	for _, err := range nodes.Missing {
 		w.note("%v", err)
 	}
@@ -58,6 +58,20 @@ func (w *Worker) dropHosts(addresses []string) {
 		w.Logf("list of hosts: %v", err)
 	}
 	w.Logf("the next worker starts without %s", strings.Join(addresses, ", "))
+}
+
+// gpus are those that a client of the plugin uses.
+func (p Plugin) gpus() (g hosts.GPUs) {
+	if p.Device == "cuda" {
+		g.Boot, g.Environment = wire.BootID(), os.Getenv("CUDA_VISIBLE_DEVICES")
+		g.Visible, _ = p.Options[visibleOption].([]int64)
+	}
+	return g
+}
+
+// call is how this worker calls followers.
+func (w *Worker) call() hosts.Call {
+	return hosts.Call{Version: w.Version, Owner: w.owner(), GPUs: w.Plugin.gpus()}
 }
 
 // owner tells the controllers of one session from others'.
@@ -187,7 +201,7 @@ func (w *Worker) changedHosts(a wire.AskBody) (*hostFile, *wire.Error) {
 		c.Close()
 	}
 	// Whoever does not answer now is not worth a new generation of the worker.
-	nodes := hosts.Gather(come, l.Secret, hosts.Call{Version: w.Version, Owner: w.owner()})
+	nodes := hosts.Gather(come, l.Secret, w.call())
 	nodes.Close()
 	if len(nodes.Missing) > 0 {
 		e := asError(nodes.Missing[0])

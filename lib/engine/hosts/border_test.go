@@ -237,6 +237,27 @@ func TestListenRefuses(t *testing.T) {
 	}
 }
 
+func TestGPUs(t *testing.T) {
+	g := func(boot, env string, visible ...int64) GPUs { return GPUs{boot, env, visible} }
+	for _, tt := range []struct {
+		name string
+		a, b GPUs
+		want bool
+	}{
+		{"CPUs", g("", ""), g("", ""), false},
+		{"two machines", g("a", ""), g("b", ""), false},
+		{"all of one", g("a", ""), g("a", ""), true},
+		{"all and one", g("a", ""), g("a", "", 1), true},
+		{"the same one", g("a", "", 0, 1), g("a", "", 1), true},
+		{"one each", g("a", "", 0), g("a", "", 1), false},
+		{"one each by the environment", g("a", "0"), g("a", "1"), false},
+	} {
+		if got := tt.a.Shares(tt.b); got != tt.want || tt.b.Shares(tt.a) != got {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 // A controller that keeps its connection and says nothing is given up by its followers.
 func TestSilentController(t *testing.T) {
 	defer func(d time.Duration) { silence = d }(silence)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ type Call struct {
 	Protocol int    // of package wire
 	Version  string // of the controller's build, for messages
 	Owner    string // whose controller it is: its next generation may call before this one is gone
+	GPUs     GPUs   // of the controller
 	Set      string // a random name of the set of nodes: its two connections belong together
 	Store    bool   // it is the second connection
 	Node     int    // on the second one: the follower's number
@@ -29,6 +31,22 @@ type Call struct {
 type Answer struct {
 	Host  string      // its name
 	Error *wire.Error `json:",omitempty"` // why not
+}
+
+// GPUs are those that a process uses, as far as another one can tell whether they are its own,
+// too: NCCL takes no two nodes on one.
+type GPUs struct {
+	Boot        string  // of the machine, "" where the devices are no GPUs
+	Environment string  // CUDA_VISIBLE_DEVICES, which numbers them
+	Visible     []int64 // none: all
+}
+
+// Shares says whether the two have a GPU in common.
+func (g GPUs) Shares(h GPUs) bool {
+	if g.Boot == "" || g.Boot != h.Boot || g.Environment != h.Environment {
+		return false
+	}
+	return len(g.Visible) == 0 || len(h.Visible) == 0 || slices.ContainsFunc(g.Visible, func(n int64) bool { return slices.Contains(h.Visible, n) })
 }
 
 // maxLine bounds a line of the two, in bytes.

@@ -71,9 +71,9 @@ func TestTraining(t *testing.T) {
 					t.Fatal(err)
 				}
 				var losses []float32
-				for i := range 2 {
+				for i, epochs := range []int{tt.epochs, tt.epochs, 10 * tt.epochs} { // the first one compiles; the last two tell what a step takes
 					began := time.Now()
-					h, err := n.Fit(data, fit.Train{Epochs: tt.epochs, Batch: tt.batch, DropLast: true})
+					h, err := n.Fit(data, fit.Train{Epochs: epochs, Batch: tt.batch, DropLast: true})
 					if err != nil {
 						t.Fatalf("%s: %v", name, err)
 					}
