@@ -361,6 +361,9 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 func (n *Net) Part(name string) *Net {
 	c := n.config
 	c.Step, c.Session = nil, n.config.Session
+	n.mu.Lock()
+	n.recall()
+	n.mu.Unlock()
 	p := New(n.name, n.model.Part(name, n.outputs), c)
 	p.whole = n
 	return p.WithContext(n.ctx)
