@@ -48,11 +48,11 @@ func (n *Net) headOf(s *Set, examples int) (h lower.Head, why string) {
 			why = "the last layer has an activation"
 		}
 	case models.Tied:
+		if n.model.Adapted(l.Of) {
+			why = "the table of the last layer has int8 weights"
+		}
 	default:
 		why = "the last layer is neither a Dense nor a Tied"
-	}
-	if names := n.model.Names(); n.model.Adapted(names[len(names)-1]) {
-		why = "the last layer has LoRA or int8 weights"
 	}
 	if names := n.model.Names(); n.model.Adapted(names[len(names)-1]) {
 		why = "the last layer is not its weights alone (LoRA or Int8)"
@@ -73,7 +73,7 @@ func (n *Net) headOf(s *Set, examples int) (h lower.Head, why string) {
 // count.
 func (t *trace) results(s *Set, out *Node, b batch, mask *Node) (sum, weight, right, measured *Node) {
 	h, why := t.net.headOf(s, out.Shape().Dimensions[0])
-	if pieces := h.Pieces(t.w.options); pieces > 1 && why == "" && t.w.head.made(out) {
+	if pieces := h.Pieces(t.w.target, t.w.options); pieces > 0 && why == "" && t.w.head.made(out) {
 		return t.inPieces(s, *t.w.head, pieces, b, mask)
 	}
 	sum, weight, right = t.score(t.net.lossOf(s), out, b, mask)
@@ -127,6 +127,9 @@ func (t *trace) inPieces(s *Set, h head, pieces int, b batch, mask *Node) (sum, 
 		if biases != nil {
 			logits = Add(logits, ExpandLeftToRank(StopGradient(biases), 2))
 		}
+		if logits.DType() != dtypes.Float32 {
+			logits = OptimizationBarriers(logits)[0] // else a GPU has them in memory as float32
+		}
 		logits = t.float(logits)
 		piece, counts := batch{y: at(labels, i), v: at(v, i)}, at(counts, i)
 		sum, weight, right := t.score(loss, logits, piece, counts)
@@ -169,7 +172,9 @@ func (t *trace) inPieces(s *Set, h head, pieces int, b batch, mask *Node) (sum, 
 	}
 	// The first piece is not in the loop: see accumulated.
 	zero, one, limit := t.scalar(int32(0)), t.scalar(int32(1)), t.scalar(int32(pieces))
-	state = t.while(one, one, limit, turn(zero, state), turn)
+	if state = turn(zero, state); pieces > 1 {
+		state = t.while(one, one, limit, state, turn)
+	}
 	for i := range state {
 		state[i] = StopGradient(state[i])
 	}

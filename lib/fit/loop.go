@@ -190,7 +190,7 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 	}
 	right = t.scalar(float32(0))
 	if b.y != nil && b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 && !t.net.freeLabels() {
-		hit := ConvertDType(Equal(ArgMax(StopGradient(out), -1, dtypes.Int32), b.y), dtypes.Float32)
+		hit := ConvertDType(t.rightOf(StopGradient(out), b.y), dtypes.Float32)
 		if b.v != nil {
 			v := losses.Spread(b.v, hit)
 			hit = Where(Equal(v, ZerosLike(v)), ZerosLike(hit), hit)
@@ -205,3 +205,22 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 	}
 	return sum, weight, right
 }
+
+// rightOf says of which labels the logits are the largest ones, the first of them if they are
+// several. Where classes are many a GPU computes it in the pass that sums their exponentials.
+func (t *trace) rightOf(logits, labels *Node) *Node {
+	d := logits.Shape().Dimensions
+	if classes := d[len(d)-1]; t.w.target.CPU() || classes < manyClasses {
+		return Equal(ArgMax(logits, -1, dtypes.Int32), labels)
+	}
+	g, shape := logits.Graph(), shapes.Make(dtypes.Int32, d...)
+	class, label := Iota(g, shape, -1), BroadcastToShape(InsertAxes(labels, -1), shape)
+	none := Zeros(g, shapes.Make(dtypes.Float32, d...))
+	own, before := Where(Equal(class, label), OnesLike(none), none), Where(LessThan(class, label), MulScalar(OnesLike(none), -2), none)
+	largest := Equal(logits, BroadcastToShape(ReduceAndKeep(logits, ReduceMax, -1), logits.Shape()))
+	sum := ReduceSum(Where(largest, Add(own, before), none), -1)
+	return Equal(sum, OnesLike(sum))
+}
+
+// manyClasses is from how many on rightOf does without ArgMax.
+const manyClasses = 1024

@@ -53,12 +53,13 @@ func TestHead(t *testing.T) {
 	for _, tt := range []struct {
 		rows, classes int
 		piece         int64
-		want          int
+		cpu, gpu      int
 	}{
-		{768, 65, 0, 1}, {4096, 16383, 0, 1}, {4096, 16384, 0, 4}, {8192, 50304, 0, 25}, {10, 8, 4 * 8 * 3, 4}, {2, 1 << 28, 0, 2}, {10, 8, 1 << 40, 1},
+		{768, 65, 0, 0, 0}, {4096, 16383, 0, 0, 0}, {4096, 16384, 0, 4, 1}, {8192, 50304, 0, 25, 1}, {16384, 50304, 0, 50, 2}, {10, 8, 4 * 8 * 3, 4, 4}, {2, 1 << 28, 0, 2, 1}, {10, 8, 1 << 40, 0, 1},
 	} {
-		if got := (Head{Rows: tt.rows, Classes: tt.classes}).Pieces(Options{LogitsBytes: tt.piece}); got != tt.want {
-			t.Errorf("%d rows × %d classes, pieces of %d bytes: got %d, want %d", tt.rows, tt.classes, tt.piece, got, tt.want)
+		h, o := Head{Rows: tt.rows, Classes: tt.classes}, Options{LogitsBytes: tt.piece}
+		if cpu, gpu := h.Pieces(Target{}, o), h.Pieces(Target{Platform: "cuda", Memory: 140 << 30}, o); cpu != tt.cpu || gpu != tt.gpu {
+			t.Errorf("%d rows × %d classes, pieces of %d bytes: got %d on a CPU and %d on a GPU, want %d and %d", tt.rows, tt.classes, tt.piece, cpu, gpu, tt.cpu, tt.gpu)
 		}
 	}
 }

@@ -68,6 +68,9 @@ const (
 	// all at once, and logitsPiece that of a piece.
 	largeLogits = 256 << 20
 	logitsPiece = 64 << 20
+	// On a GPU a piece is a part of its memory, so large because each piece reads and writes the
+	// gradient of the weights.
+	logitsShare, largestPiece = 64, 2 << 30
 )
 
 // Tests: how many examples are evaluated at once.

@@ -6,6 +6,8 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/gradient"
 )
 
 // LayerNorm normalizes the last axis of each example to mean 0 and variance 1, and then
@@ -53,9 +55,7 @@ func (l RMSNorm) Apply(scope *model.Scope, x *Node) *Node {
 	if l.PlusOne {
 		scale = AddScalar(scale, 1)
 	}
-	in := float(x)
-	square := ReduceAndKeep(Square(in), ReduceMean, -1)
-	y := Mul(in, Inverse(Sqrt(AddScalar(square, orDefault(l.Epsilon, 1e-6)))))
+	y := byRootMeanSquare(float(x), false, orDefault(l.Epsilon, 1e-6), -1)
 	return ConvertDType(Mul(y, ExpandLeftToRank(scale, x.Rank())), x.DType())
 }
 
@@ -111,9 +111,30 @@ func (l InstanceNorm) Apply(scope *model.Scope, x *Node) *Node {
 
 // normalized has mean 0 and variance 1 over some axes.
 func normalized(x *Node, epsilon float64, axes ...int) *Node {
-	x = Sub(x, ReduceAndKeep(x, ReduceMean, axes...))
-	variance := ReduceAndKeep(Square(x), ReduceMean, axes...)
-	return Mul(x, Inverse(Sqrt(AddScalar(variance, epsilon))))
+	return byRootMeanSquare(x, true, epsilon, axes...)
+}
+
+// byRootMeanSquare is x, less its mean if centered, divided by its root mean square over some axes. Its
+// gradient is written out, with all means of one pass: what GoMLX derives needs several passes,
+// one after another.
+func byRootMeanSquare(x *Node, centered bool, epsilon float64, axes ...int) *Node {
+	mean := func(x *Node) *Node { return ReduceAndKeep(x, ReduceMean, axes...) }
+	parts := func(x *Node) (y, factor *Node) {
+		if centered {
+			x = Sub(x, mean(x))
+		}
+		factor = Inverse(Sqrt(AddScalar(mean(Square(x)), epsilon)))
+		return Mul(x, factor), factor
+	}
+	y, _ := parts(StopGradient(x))
+	return gradient.Define(y, []*Node{x}, func(v *Node) []*Node {
+		y, factor := parts(x) // not those above, which have no second derivative
+		less := Mul(y, mean(Mul(v, y)))
+		if centered {
+			less = Add(less, mean(v))
+		}
+		return []*Node{Mul(factor, Sub(v, less))}
+	})
 }
 
 // lastAxis is the length of x's last axis, which is not that of the examples.

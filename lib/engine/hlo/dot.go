@@ -64,6 +64,9 @@ func (f *Function) DotGeneral(lhs compute.Value, lhsContracting, lhsBatch []int,
 		attrs += ", precision = [HIGHEST, HIGHEST]"
 	}
 	product := shapes.Shape{DType: sum, Dimensions: shape.Dimensions}
+	if wide && from.IsFloat() && shape.DType == from { // a GPU rounds the sums as it writes them
+		product.DType = from
+	}
 	plain := sum == dtypes.Float32 && shape.DType == sum && len(lhsBatch) == 0 && in[0].shape.DType == sum
 	over := plain && in[0].shape.Rank() == 2 && in[1].shape.Rank() == 2 && slices.Equal(lhsContracting, []int{0}) && slices.Equal(rhsContracting, []int{0})
 	if plain && f.own(in, product, depth) {
@@ -73,7 +76,7 @@ func (f *Function) DotGeneral(lhs compute.Value, lhsContracting, lhsBatch []int,
 		op: "stablehlo.dot_general", form: formPlain, in: in, attrs: attrs,
 		cost: dotCost(in[0].shape, in[1].shape, product, depth), over: over,
 	}, product)
-	if sum != shape.DType {
+	if product.DType != shape.DType {
 		out = f.convert(out, shape.DType)
 	}
 	return out, nil

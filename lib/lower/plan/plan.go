@@ -134,10 +134,10 @@ func Decide(t Training) (*Plan, error) {
 	p.Packed = p.packs()
 	p.attend()
 	if h := p.Head; h.Rows > 0 {
-		if h.Rows *= p.Main.Share(); h.Pieces(p.Options) > 1 && p.WholeHead != "" {
+		if h.Rows *= p.Main.Share(); h.Pieces(p.Target, p.Options) > 0 && p.WholeHead != "" {
 			p.because("cross entropy: all at once: %s", p.WholeHead)
-		} else if h.Pieces(p.Options) > 1 {
-			p.because("cross entropy: %s", h.Reason(p.Options))
+		} else if h.Pieces(p.Target, p.Options) > 0 {
+			p.because("cross entropy: %s", h.Reason(p.Target, p.Options))
 		}
 	}
 	for _, part := range append(p.Parts(), &p.Final, &p.Cut) {
