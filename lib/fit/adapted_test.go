@@ -95,6 +95,11 @@ func TestAdaptedSteps(t *testing.T) {
 			s.Adapted(ReduceAllMean(s.Forward(s.X)), 1, func() { s.Minimize(ReduceAllMean(s.Forward(s.X))) })
 		},
 		`Step.Adapted of "heads": want layers`: func(s *step.Step) { s.Adapted(ReduceAllMean(s.Forward(s.X)), 1, func() {}, "heads") },
+		"computed from conv/": func(s *step.Step) {
+			y := s.Forward(s.X)
+			s.Minimize(ReduceAllMean(Square(y)))
+			s.Minimize(ReduceAllMean(y), "conv")
+		},
 		"no gradient of a loop": func(s *step.Step) {
 			y := s.Forward(s.X)
 			g := y.Graph()

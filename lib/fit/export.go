@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
@@ -12,6 +13,12 @@ import (
 // Export writes the net as Evaluate uses it, for use without Gaiden: a Go module to a directory,
 // ONNX to a file that ends in .onnx.
 func (n *Net) Export(path string) error {
+	n.mu.Lock()
+	n.recall()
+	n.mu.Unlock()
+	if n.model.Input == nil && n.model.Inputs == nil {
+		return n.wantInput(errors.New("its export needs examples"))
+	}
 	examples := export.Examples(n.model)
 	var x any = examples[0]
 	if n.model.Inputs != nil {

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -207,7 +206,10 @@ func (n *Net) infer(x any) error {
 	if n.ready || n.model.Input != nil || n.model.Inputs != nil {
 		return nil
 	}
-	if err := cmp.Or(n.connect(), n.recallInput()); err != nil || n.model.Input != nil {
+	if err := n.connect(); err != nil {
+		return err
+	}
+	if err := n.recallInput(); err != nil || n.model.Input != nil {
 		return err
 	}
 	switch x := x.(type) {

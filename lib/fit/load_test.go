@@ -2,13 +2,17 @@ package fit
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/gob"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"gaiden/lib/data"
+	"gaiden/lib/fit/step"
 	"gaiden/lib/losses"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
@@ -176,4 +180,60 @@ func TestPredictExamples(t *testing.T) {
 	if p, err := n.Predict([][]float32{{1, 2}}); err != nil || len(p.Classes) != 1 {
 		t.Errorf("other examples after Reset: got %v, %v", p, err)
 	}
+}
+
+// TestNoInput holds that each call on a net without an Input works where the session knows it from
+// an earlier declaration, and says what to set where it does not.
+func TestNoInput(t *testing.T) {
+	s := open(t)
+	declare := func(name string) *Net {
+		return New(name, models.Net{Name: name, Layers: []models.Layer{models.Conv2D{Name: "c", Channels: 2, Kernel: 3, Act: models.ReLU}, models.Flatten{}, models.Dense{Name: "d", Units: 2}}}, Config{Session: s, FirstLook: true})
+	}
+	d := Data{X: data.Array{Dims: []int{4, 5, 4, 1}, Flat: make([]float32, 80)}, Y: []int32{0, 1, 1, 0}}
+	set := load(t, declare("known"), "pixels", d)
+	if _, err := declare("known").Fit(set, Train{Quiet: true}); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	calls := map[string]func(n *Net) error{
+		"Activations": func(n *Net) error { return second(n.Activations(set, "c")) },
+		"Evaluate":    func(n *Net) error { return second(n.Evaluate(set)) },
+		"Export":      func(n *Net) error { return n.Export(filepath.Join(dir, n.Name()+".onnx")) },
+		"FitJob":      func(n *Net) error { j, err := n.FitJob(set, Train{Steps: 1}); return cmp.Or(err, wait(j)) },
+		"Gradients": func(n *Net) error {
+			_, err := n.Data("pixels")
+			return cmp.Or(err, n.Gradients(step.Batch{Data: "pixels", Examples: []int32{0, 1}}).Err())
+		},
+		"LoadWeights":  func(n *Net) error { return second(n.LoadWeights(filepath.Join(dir, "w.safetensors"))) },
+		"Part":         func(n *Net) error { return second(n.Part("d").Predict(make([]float32, 12))) },
+		"Phases":       func(n *Net) error { return second(n.Phases(set, 2)) },
+		"Plan":         func(n *Net) error { return second(n.Plan(set, Train{Batch: 2})) },
+		"Predict":      func(n *Net) error { return second(n.Predict(set)) },
+		"flat numbers": func(n *Net) error { return second(n.Predict(make([]float32, 40))) },
+		"SaveWeights":  func(n *Net) error { return n.SaveWeights(filepath.Join(dir, n.Name()+".safetensors")) },
+		"SetWeights":   func(n *Net) error { w, err := declare("known").Weights(); return cmp.Or(err, n.SetWeights(w)) },
+		"Summary":      func(n *Net) error { return second(n.Summary()) },
+		"Weights":      func(n *Net) error { return second(n.Weights()) },
+	}
+	if err := declare("known").SaveWeights(filepath.Join(dir, "w.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	for what, call := range calls {
+		if err := call(declare("known")); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := call(declare("unknown")); err != nil && !strings.Contains(err.Error(), "Input of models.Net is not set") && !strings.Contains(err.Error(), "want Input") {
+			t.Errorf("%s of a net that no data are known of: got %v, want what to set", what, err)
+		}
+		if err := declare("unknown").Reset(); err != nil {
+			t.Errorf("Reset: %v", err)
+		}
+	}
+}
+
+func wait(j *Job) error {
+	if j == nil {
+		return nil
+	}
+	return second(j.Follow(context.Background(), nil))
 }

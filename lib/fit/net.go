@@ -166,12 +166,27 @@ func (n *Net) Config() Config { return n.config }
 func (n *Net) Summary() (models.Summary, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.model.Input == nil && n.model.Inputs == nil { // the session may know it
-		if err := cmp.Or(n.connect(), n.recallInput()); err != nil {
-			return models.Summary{}, err
-		}
+	n.recall()
+	s, err := n.summary()
+	return s, n.wantInput(err)
+}
+
+// recall is recallInput where nothing has been opened. What fails, fails again when it is.
+func (n *Net) recall() {
+	if n.model.Input == nil && n.model.Inputs == nil && n.connect() == nil {
+		n.recallInput()
 	}
-	return n.summary()
+}
+
+// wantInput adds to the error of a net without an Input of its own that it may want one.
+func (n *Net) wantInput(err error) error {
+	switch {
+	case err == nil || n.model.Inputs != nil || n.model.Input != nil && !n.inferred:
+		return err
+	case n.inferred:
+		return fmt.Errorf("fit: %s: Input of models.Net is not set, and examples were taken for %v: want it, such as []int{28, 28, 1} for images: %w", n.name, n.model.Input, err)
+	}
+	return fmt.Errorf("fit: %s: Input of models.Net is not set, and there are no examples to take it from: want it, such as []int{12} for 12 numbers: %w", n.name, err)
 }
 
 func (n *Net) summary() (models.Summary, error) { return models.Summarize(&writer{}, n.model) }
@@ -246,10 +261,7 @@ func (n *Net) openUntil(ctx context.Context) error {
 		return err
 	}
 	if err := n.attach(ctx); err != nil {
-		if n.model.Input == nil && n.model.Inputs == nil {
-			err = fmt.Errorf("fit: %s: Input of models.Net is not set, and there are no examples to take it from: want it, such as []int{12} for 12 numbers: %w", n.name, err)
-		}
-		return err
+		return n.wantInput(err)
 	}
 	n.ready = true
 	return nil

@@ -28,7 +28,8 @@ type stepWriter struct {
 	added              []*Node // by layers, and not taken by Added yet
 	names              []string
 	reports            []*Node
-	adapted            []*Node // variables by Adapted; nil outside of it
+	adapted            []*Node                // variables by Adapted; nil outside of it
+	past               map[int]map[*Node]bool // values of trained variables before each Minimize
 	training           bool
 	gradients          []*Node // of the sum of losses of a part of a batch, which Minimize leaves to Accumulate
 	calls              []int   // of Minimize so far, for each trained variable
@@ -325,6 +326,11 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 	for _, k := range of {
 		wrt = append(wrt, w.variables[l.trained[k]])
 	}
+	for _, k := range of {
+		if len(w.past[k]) > 0 && gradient.Reached(loss, w.past[k]) != nil {
+			panic(fmt.Errorf("Step.Minimize: the loss was computed from %s before an earlier Minimize changed it: want Apply and the loss once more after that, one Minimize of both losses, or StopGradient", l.variables[l.trained[k]].name))
+		}
+	}
 	t.mark("loss/backward")
 	if w.part.Accumulate > 1 {
 		w.gradients = gradient.Final(MulScalar(loss, float64(w.part.Share()/w.part.Accumulate)), wrt...)
@@ -349,6 +355,15 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 		f.numbers = append(f.numbers, number)
 		w.calls[k]++
 	}
+	if w.past == nil {
+		w.past = map[int]map[*Node]bool{}
+	}
+	for i, k := range of {
+		if w.past[k] == nil {
+			w.past[k] = map[*Node]bool{}
+		}
+		w.past[k][wrt[i]] = true
+	}
 	w.variables, w.moments = t.update(f, of, w.moments, w.rate, w.number)
 	for _, k := range of { // a later loss has no gradient by way of this update
 		i := l.trained[k]
@@ -361,6 +376,9 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 func (n *Net) Part(name string) *Net {
 	c := n.config
 	c.Step, c.Session = nil, n.config.Session
+	n.mu.Lock()
+	n.recall()
+	n.mu.Unlock()
 	p := New(n.name, n.model.Part(name, n.outputs), c)
 	p.whole = n
 	return p.WithContext(n.ctx)

@@ -131,3 +131,25 @@ func setting(node *Node, name string) reflect.Value {
 	}
 	return v
 }
+
+// Reached is one of some nodes that y has a gradient for, nil if there is none.
+func Reached(y *Node, of map[*Node]bool) *Node {
+	seen := map[*Node]bool{}
+	var search func(x *Node) *Node
+	search = func(x *Node) *Node {
+		if of[x] {
+			return x
+		}
+		if seen[x] || reflect.ValueOf(x).Elem().FieldByName("stopGradient").Bool() {
+			return nil
+		}
+		seen[x] = true
+		for _, in := range x.Inputs() {
+			if found := search(in); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	return search(y)
+}

@@ -87,6 +87,7 @@ func Depthwise(x, w *Node, c Convolution) *Node {
 	return y
 }
 
+// Depthwise is [Lowering]'s.
 func (Plain) Depthwise(x, w *Node, c Convolution) *Node { return Depthwise(x, w, c) }
 
 // padded is x with zeros before and after it on an axis. GoMLX has no gradient of Pad.
@@ -109,6 +110,7 @@ func padded(x *Node, axis, before, after int) *Node {
 	return Concatenate(parts, axis)
 }
 
+// MaxPool is [Lowering]'s.
 func (Plain) MaxPool(x *Node, l MaxPool2D, _ Again) *Node {
 	if l.Gradient == Mask && l.Stride == l.Window && l.Pad == 0 {
 		d := x.Shape().Dimensions
@@ -119,6 +121,7 @@ func (Plain) MaxPool(x *Node, l MaxPool2D, _ Again) *Node {
 	return MaxPool(x).Window(l.Window).Strides(l.Stride).PaddingPerDim([][2]int{{l.Pad, l.Pad}, {l.Pad, l.Pad}}).Done()
 }
 
+// Dense is [Lowering]'s.
 func (p Plain) Dense(x, w, biases *Node, act Act) *Node {
 	y := MatMul(x, w)
 	if biases != nil {
@@ -127,6 +130,7 @@ func (p Plain) Dense(x, w, biases *Node, act Act) *Node {
 	return act.of(y)
 }
 
+// AddBiases is [Lowering]'s.
 func (Plain) AddBiases(y, biases *Node) *Node { return Add(y, ExpandLeftToRank(biases, y.Rank())) }
 
 // LSTM is unrolled: GoMLX has no gradient of a loop.
@@ -168,6 +172,8 @@ func Recurrence(z, recurrent *Node) (h *Node) {
 	return h
 }
 
+// Attend is [Lowering]'s.
 func (Plain) Attend(q, k, v *Node, a Attending) *Node { return Attend(q, k, v, a) }
 
+// Recomputes is [Lowering]'s.
 func (Plain) Recomputes(int64) bool { return false }

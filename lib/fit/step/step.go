@@ -45,7 +45,8 @@ type Writer interface {
 	// whole net.
 	Apply(layer string, x *Node) *Node
 	// Minimize changes the weights of some layers or parts, or of all, by the gradient of a
-	// scalar. What the step does after it sees the new weights.
+	// scalar. What the step does after it sees the new weights; a later Minimize of the same
+	// weights refuses a loss that was computed from the old ones.
 	Minimize(loss *Node, layers ...string)
 	// Adapted calls then, for which some layers or parts, or all, have the weights after a step of
 	// gradient descent on a scalar, at a rate. What is minimized later is differentiated through
