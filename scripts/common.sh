@@ -57,6 +57,7 @@ fetch_modules() {
 built=
 build_gaiden() {
   [ -z "$built" ] || return 0
+  [ -x "$bin" ] || say "fetching Go modules and building gaiden"
   fetch_modules
   mkdir -p "$(dirname "$bin")"
   (cd "$root" && go build -trimpath -ldflags='-s -w' -o "$bin.new" ./kernels/gaiden)
@@ -142,8 +143,9 @@ setup_gopls() {
   local path=$data/bin/gopls
   [ -x "$path" ] && return
   say "building gopls $gopls_version, for completion"
-  GOBIN=$data/bin go install "golang.org/x/tools/gopls@$gopls_version" ||
-    say "gopls could not be installed: completion falls back to names that are known."
+  local words
+  words=$(GOBIN=$data/bin go install "golang.org/x/tools/gopls@$gopls_version" 2>&1) ||
+    say "gopls could not be installed, so completion falls back to known names: $(tail -n 1 <<< "$words" | xargs)"
 }
 
 # setup_kernel makes the kernel known to Jupyter, for this user, and compiles

@@ -44,7 +44,7 @@ func (*jobCellError) Error() string {
 
 // Hint says how.
 func (*jobCellError) Hint() string {
-	return "net.FitJob(train, fit.Train{…}) in a cell begins one, in place of net.Fit; %jobs shows it"
+	return "net.FitJob(train, fit.Train{…}) in a cell starts one, in place of net.Fit; %jobs shows it"
 }
 
 func jobsMagic(ctx context.Context, h magic.Host, c magic.Command) error {
@@ -101,9 +101,9 @@ func listJobs(h magic.Host, s *session.Session, all bool) error {
 	case len(l) > 0:
 		showJobs(h, l, all)
 	case all:
-		fmt.Fprintln(h.Stdout(), "no jobs; net.FitJob(train, fit.Train{…}) begins one")
+		fmt.Fprintln(h.Stdout(), "no jobs; net.FitJob(train, fit.Train{…}) starts one")
 	default:
-		fmt.Fprintf(h.Stdout(), "no jobs in notebook %q; net.FitJob(train, fit.Train{…}) begins one\n", s.Space())
+		fmt.Fprintf(h.Stdout(), "no jobs in notebook %q; net.FitJob(train, fit.Train{…}) starts one\n", s.Space())
 	}
 	if others > 0 {
 		fmt.Fprintf(h.Stdout(), "other notebooks have %s: %%jobs all\n", units.Plural(others, "job"))

@@ -22,8 +22,10 @@ func netMagics(list func() *magic.Row) magic.Table {
 	const where = `
 
 NET is a variable that holds a net, or the net's name in the session. DATA is the
-name of a data set in the session. The default is one that fits the net, preferably
-training data, or random data if there is none.`
+name of a data set in the session. The default is the largest one that fits the net,
+preferably training data, or random data if there is none.`
+	const only = where + `
+Without NET, the notebook's only net is measured.`
 	const options = `
     -b N  batch size; default 32
     -t T  seconds per measurement; at most 20 T for all ops of a layer; default 0.3`
@@ -33,7 +35,7 @@ training data, or random data if there is none.`
 		}
 	}
 	return magic.Table{
-		{Name: "%phases", Args: "[-b N] [-t T] [-s] [-a] [-e] NET [DATA]", Help: "shows where the time of a training step goes: phases, layers, ops", Run: hunt("Phases", "btsae"),
+		{Name: "%phases", Args: "[-b N] [-t T] [-s] [-a] [-e] [NET [DATA]]", Help: "shows where the time of a training step goes: phases, layers, ops", Run: hunt("Phases", "btsae"),
 			More: options + `
     -s    only phases
     -a    the ops of all layers, not only of the slowest one
@@ -42,9 +44,9 @@ training data, or random data if there is none.`
 The sum of the phases is compared with a step that runs them in sequence, and the
 estimated time of an epoch with the measured one. The net's weights do not change.
 In Go: report.Profiler{Net: net}.Phases(), or profile.Measure, which only returns
-values.` + where},
-		{Name: "%bottleneck", Args: "[-b N] [-t T] NET [DATA]", Help: "says in one sentence what takes most of the time of a training step", Run: hunt("Bottleneck", "bt"),
-			More: options + where},
+values.` + only},
+		{Name: "%bottleneck", Args: "[-b N] [-t T] [NET [DATA]]", Help: "says in one sentence what takes most of the time of a training step", Run: hunt("Bottleneck", "bt"),
+			More: options + only},
 		{Name: "%roofline", Args: "[-b N] [-t T] [-again] [NET [DATA]]", Help: "shows the device's measured peaks, and how close a net's phases and layers come to them", Run: rooflineMagic(list),
 			More: options + `
     -again  measure the device's peaks again; they are measured once and cached` + where},
@@ -106,11 +108,17 @@ func profilerMagic(ctx context.Context, h magic.Host, c magic.Command, method, a
 	if err != nil {
 		return err
 	}
-	if len(words) == 0 && len(c.Args) > 0 {
-		return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf("%s is for a net, and none is named; want %s", c.Args[0], c.Row.Usage())}
-	}
-	if len(words) < 1 || len(words) > 2 {
+	if len(words) > 2 {
 		return magic.Usage(c)
+	}
+	if len(words) == 0 {
+		nets := declaredNets(ctx, h, list)
+		if len(nets) != 1 {
+			return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf("got no net, want %s%s", c.Row.Usage(), knownNets("", nets))}
+		}
+		for variable := range nets {
+			words = []string{variable}
+		}
 	}
 	o := fmt.Sprintf("Batch: %d, Budget: %d, Shallow: %t, AllOps: %t, NoErrors: %t, NoEpoch: %t",
 		int(numbers["b"]), int64(1e9*numbers["t"]), switches["s"], switches["a"], switches["e"], switches["e"])

@@ -31,6 +31,9 @@ func TestNetMagics(t *testing.T) {
 		{"%phases -b 8 -t 0.5 -s -a -e net mnist/train", `Data: "mnist/train", Options: gaidenprofile.Options{Batch: 8, Budget: 500000000, Shallow: true, AllOps: true, NoErrors: true, NoEpoch: true}`, ""},
 		{"%phases cnn", "Profiler{Net: net,", ""},
 		{"%phases slow/er", "Profiler{Net: slow,", ""},
+		{"%phases", "Profiler{Net: only,", ""},
+		{"%bottleneck -b 4", "Profiler{Net: only,", ""},
+		{"%sweep -b 16", "Profiler{Net: only,", ""},
 		{"%phases nets[0].x", "Profiler{Net: nets[0].x,", ""},
 		{"%bottleneck net", ").Bottleneck()", ""},
 		{"%roofline", "gaidenreport.RooflineOf(false)", ""},
@@ -39,7 +42,7 @@ func TestNetMagics(t *testing.T) {
 		{"%sweep", `gaidenreport.SweepOf("sigmoid", 26)`, ""},
 		{"%sweep -phi relu -n 12", `gaidenreport.SweepOf("relu", 12)`, ""},
 		{"%sweep -b 256 net", ").Batches()", ""},
-		{"%phases", "", "want %phases [-b N]"},
+		{"%phases", "", `got no net, want %phases [-b N] [-t T] [-s] [-a] [-e] [NET [DATA]]; there are: net ("cnn"), slow ("slow/er")`},
 		{"%phases a b c", "", "want %phases [-b N]"},
 		{"%phases -b 0 net", "", `-b: got "0", want a number above 0`},
 		{"%phases -b 1.5 net", "", `-b: got "1.5"`},
@@ -53,13 +56,22 @@ func TestNetMagics(t *testing.T) {
 		{"%phases cn/n", "", "did you mean cnn?"},
 		{"%roofline -again net", "", "-again measures the device"},
 		{"%sweep -phi", "", "want %sweep"},
-		{"%sweep -b 16", "", "-b is for a net, and none is named"},
-		{"%roofline -t 0.1", "", "-t is for a net, and none is named"},
+		{"%sweep -b 16", "", "got no net, want %sweep"},
+		{"%roofline -t 0.1", "", "got no net, want %roofline"},
 		{"%sweep -n x", "", `-n: got "x"`},
 	}
+	one := func() *magic.Row {
+		return &magic.Row{Name: "%list", Run: func(_ context.Context, h magic.Host, _ magic.Command) error {
+			h.Show(map[string]any{"text/plain": "var     only                 cell 2    only = fit.New(\"cnn\", models.SeedCNN(), fit.Config{Seed: 1})"})
+			return nil
+		}}
+	}
 	for _, tt := range tests {
-		h := &host{}
-		plan, err := netMagics(declared).Parse(tt.cell)
+		h, list := &host{}, declared
+		if strings.Contains(tt.want, "Net: only,") {
+			list = one
+		}
+		plan, err := netMagics(list).Parse(tt.cell)
 		if err != nil {
 			t.Fatal(err)
 		}

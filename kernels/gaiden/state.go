@@ -141,7 +141,7 @@ func memoryTables(st *wire.Status) [][][]string {
 		devices = append(devices, r)
 	}
 	names := brief(st.Spaces, func(i wire.SpaceInfo) string { return i.Space })
-	notebooks := [][]string{{"notebook", "arrays", "size", "of it for %rollback", "quota", "saved", ""}}
+	notebooks := [][]string{{"notebook", "arrays", "size", "kept for %rollback", "quota", "saved", ""}}
 	for _, i := range st.Spaces {
 		quota := ""
 		if i.Quota > 0 {
@@ -196,7 +196,7 @@ func statusTail(h magic.Host) error {
 		for _, i := range st.Spaces {
 			held := units.Bytes(float64(i.Bytes))
 			if i.Undo > 0 {
-				held += fmt.Sprintf(" (%s of it for %%rollback)", units.Bytes(float64(i.Undo)))
+				held += fmt.Sprintf(" (%s kept for %%rollback)", units.Bytes(float64(i.Undo)))
 			}
 			if i.Note != "" {
 				held += ", " + i.Note

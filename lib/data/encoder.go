@@ -129,15 +129,22 @@ func (e *Encoder) String() string {
 	case e.Target != "":
 		s = fmt.Sprintf("%s: numbers, mean %s, deviation %s; for classes, see Table.Categorical", e.Target, brief(e.Scale.Mean), brief(e.Scale.Deviation))
 	}
-	s += fmt.Sprintf("\n%d numbers:", len(e.Numbers))
+	var numbers, categories []string
 	for _, n := range e.Numbers {
-		s += " " + n.Name
+		numbers = append(numbers, n.Name)
 	}
-	s += fmt.Sprintf("\n%d categories:", len(e.Categories))
 	for _, c := range e.Categories {
-		s += fmt.Sprintf(" %s (%d)", c.Name, len(c.Values))
+		categories = append(categories, fmt.Sprintf("%s (%d)", c.Name, len(c.Values)))
 	}
-	return s
+	return s + "\nnumbers: " + list(numbers) + "\ncategories: " + list(categories)
+}
+
+// list is names in a line, or that there are none.
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
 }
 
 // once says whether so many different values are all that there are.

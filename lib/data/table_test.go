@@ -288,6 +288,29 @@ func TestTableParts(t *testing.T) {
 	}
 }
 
+func TestEncoderIsShown(t *testing.T) {
+	table, err := CSV{}.Read(write(t, "f.csv", "a,petal length,petal width,colour,kind\n1,2,3,red,x\n2,3,4,blue,y\n3,4,6,red,x\n4,5,6,blue,y\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		without []string
+		want    string
+	}{
+		{[]string{"a"}, "kind: 2 classes: x, y\nnumbers: petal length, petal width\ncategories: colour (2)"},
+		{[]string{"a", "colour"}, "kind: 2 classes: x, y\nnumbers: petal length, petal width\ncategories: none"},
+	} {
+		rest, err := table.Without(tt.without...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := rest.Encoder("kind")
+		if err != nil || e.String() != tt.want {
+			t.Errorf("without %q: got %v, %v, want %q", tt.without, e, err, tt.want)
+		}
+	}
+}
+
 func TestEncoderForms(t *testing.T) {
 	all, err := CSV{}.Read(write(t, "f.csv", "d,c,y\n2024-01-01,u,10\n2024-01-03,v,30\n,,20\n"))
 	if err != nil {

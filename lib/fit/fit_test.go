@@ -184,7 +184,14 @@ func TestTrainLearns(t *testing.T) {
 }
 
 func TestNetIsShown(t *testing.T) {
-	if got, want := New("small", models.LeNet5(), Config{}).String(), "small: LeNet5 on [32 32 3], 8 layers"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	unnamed := models.Net{Input: []int{4}, Layers: []models.Layer{models.Dense{Name: "output", Units: 2}}}
+	for _, tt := range []struct{ got, want string }{
+		{New("small", models.LeNet5(), Config{}).String(), "small: LeNet5 on [32 32 3], 8 layers"},
+		{New("flowers", unnamed, Config{}).String(), "flowers: [4], 1 layer"},
+		{New("flowers", unnamed, Config{}).Model().Name, "flowers"}, // for its summary and for errors
+	} {
+		if tt.got != tt.want {
+			t.Errorf("got %q, want %q", tt.got, tt.want)
+		}
 	}
 }

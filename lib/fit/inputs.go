@@ -16,6 +16,7 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
 )
 
 // What the examples of a data set are, as programs take them.
@@ -129,14 +130,14 @@ func (n *Net) input(name string, i models.Input, x any) (a setArray, err error) 
 		return a, err
 	}
 	count, size := v.Len(), shapes.Make(dtypes.Float32, i.Dims...).Size()
-	want := fmt.Sprintf("a multiple of %d: %s takes %v", size, n.titleOf(i), i.Dims)
+	takes := fmt.Sprintf("%s takes %v", n.titleOf(i), i.Dims)
 	switch {
 	case count == 0:
 		return a, fmt.Errorf("fit: %s: no %s: want at least one", name, what)
 	case len(dims) > 1 && count/dims[0] != size:
-		return a, n.shapeError(name, what, fmt.Sprintf("%d examples of %v", dims[0], dims[1:]), want)
+		return a, n.shapeError(name, what, fmt.Sprintf("%s of %v", units.Plural(dims[0], "example"), dims[1:]), fmt.Sprintf("%s in each: %s", units.Plural(size, "number"), takes))
 	case count%size != 0:
-		return a, n.shapeError(name, what, fmt.Sprintf("%d numbers", count), want)
+		return a, n.shapeError(name, what, units.Plural(count, "number"), fmt.Sprintf("a multiple of %d: %s", size, takes))
 	}
 	a.shape = shapes.Make(dtypes.FromGoType(reflect.TypeOf(a.flat).Elem()), count/size, size)
 	return a, nil

@@ -127,7 +127,7 @@ func TestExamples(t *testing.T) {
 		{"int64", two(true), []int64{1, 1 << 40, 1, 1}, "number 1 of the examples is 1.099511627776e+12: want integers within the range of int32"},
 		{"integers", two(false), []int32{1, 0, 0, 1}, "examples are a []int32: want []byte, []float32 or []float64; for ids, Integers set in net"},
 		{"ragged rows", two(false), [][]float32{{1, 0}, {0}}, "examples: row [1] has length 1, and those before it 2"},
-		{"wide rows", two(false), [][]float32{{1, 0, 1, 1}}, "got 1 examples of [4], want a multiple of 2"},
+		{"wide rows", two(false), [][]float32{{1, 0, 1, 1}}, "got 1 example of [4], want 2 numbers in each: "},
 		{"strings", two(false), []string{"a", "b"}, "examples are a []string: want []byte"},
 		{"inputs of one", two(false), Inputs{"x": numbers}, "examples are a data.Inputs: want []byte"},
 		{"one of several", table(), numbers, `examples are a []float32: want fit.Inputs with "ids", "numbers", "also", the inputs of table`},

@@ -19,6 +19,7 @@ import (
 	"gaiden/lib/optim"
 	"gaiden/lib/sampling"
 	"gaiden/lib/session"
+	"gaiden/lib/timing/units"
 )
 
 // Net is a model with a name in the session. Goroutines may share it.
@@ -115,7 +116,9 @@ func New(name string, model models.Net, config Config) *Net {
 	if config.Optimizer == nil {
 		config.Optimizer = optim.Adam{}
 	}
-	return &Net{core: &core{name: name, model: model.Listed(), config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
+	model = model.Listed()
+	model.Name = cmp.Or(model.Name, name)
+	return &Net{core: &core{name: name, model: model, config: config, caches: caches{programs: map[string]*future{}, sets: map[string]*Set{},
 		deviceCopies: map[onDevice]*session.Array{}, stepTime: map[string]time.Duration{}, stepCost: map[string]hlo.Cost{}}}}
 }
 
@@ -146,7 +149,11 @@ func (n *Net) String() string {
 	for _, i := range n.model.AllInputs() {
 		in = append(in, fmt.Sprint(i.Dims))
 	}
-	return fmt.Sprintf("%s: %s on %s, %d layers", n.name, n.model.Name, strings.Join(in, ", "), len(n.model.Layers))
+	of := ""
+	if n.model.Name != n.name {
+		of = n.model.Name + " on "
+	}
+	return fmt.Sprintf("%s: %s%s, %s", n.name, of, strings.Join(in, ", "), units.Plural(len(n.model.Layers), "layer"))
 }
 
 // Model is the net's layers.

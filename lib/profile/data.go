@@ -1,17 +1,20 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit"
 )
 
 // Sets finds data to measure a net on: the set called name and the test set
-// next to it. With no name it is a set of the session that fits the net, one
-// whose name says that it is for training before others; there may be none,
-// and no error.
+// next to it. With no name it is the largest set of the session that fits the net,
+// of those whose names say that they are for training if there are any; there may
+// be none, and no error.
 func Sets(net *fit.Net, name string) (train, test *fit.Set, err error) {
 	s, err := net.Session()
 	if err != nil {
@@ -21,6 +24,7 @@ func Sets(net *fit.Net, name string) (train, test *fit.Set, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	slices.SortStableFunc(list, func(a, b wire.ArrayInfo) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	var names []string
 	for _, a := range list {
 		if n, ok := strings.CutSuffix(strings.TrimPrefix(a.Name, "data/"), "/x"); ok {

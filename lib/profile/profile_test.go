@@ -395,6 +395,9 @@ func TestSets(t *testing.T) {
 	if _, err := s.Delete("data/train/*"); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := n.Upload("heldout", noise(4, n.Model().Input)); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct{ name, train, test, err string }{
 		{"", "mnist/train", "mnist/test", ""},
 		{"a", "a", "", ""},
@@ -412,6 +415,10 @@ func TestSets(t *testing.T) {
 		if name(train) != tt.train || name(test) != tt.test || (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%q: got %q, %q, %v, want %q, %q, an error with %q", tt.name, name(train), name(test), err, tt.train, tt.test, tt.err)
 		}
+	}
+	s.Delete("data/mnist/*")
+	if train, _, err := Sets(mlp, ""); err != nil || train.Name != "a" {
+		t.Errorf("no name says train: got %v, %v, want the largest set", train, err)
 	}
 	if set, err := Synthetic(n, 32); err != nil || set.N != 32 || n.Suits(set) != nil {
 		t.Errorf("noise: got %v, %v, want 32 examples that fit", set, err)

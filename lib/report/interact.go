@@ -89,18 +89,18 @@ func Interact(f any, controls ...Control) error {
 	moves := make(chan []string, 1)
 	alone := make(chan struct{}, 1)
 	in.listen = func() (end func()) {
-		none := comms.Subscribe(noPage, func(string, string) {
-			select {
-			case alone <- struct{}{}:
-			default:
-			}
-		})
 		moved := comms.Subscribe(address, func(_ string, values []string) {
 			select { // the newest is kept
 			case <-moves:
 			default:
 			}
 			moves <- values
+		})
+		none := comms.Subscribe(noPage, func(string, string) {
+			select {
+			case alone <- struct{}{}:
+			default:
+			}
 		})
 		return func() { comms.Unsubscribe(none); comms.Unsubscribe(moved); flush() }
 	}
@@ -167,8 +167,8 @@ func (in *interaction) run(ctx context.Context, moves <-chan []string, alone <-c
 	if err != nil {
 		return err
 	}
+	defer in.listen()() // before there is something to move: the line to the page opens here
 	in.show(in.form(), in.static(""), result, nil)
-	defer in.listen()()
 	for {
 		select {
 		case <-ctx.Done():

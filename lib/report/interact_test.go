@@ -43,7 +43,10 @@ func TestInteract(t *testing.T) {
 				shown = append(shown, fmt.Sprint(result))
 				next <- true
 			}
-			in.listen = func() func() { return func() { shown = append(shown, "ended") } }
+			in.listen = func() func() { // before the page has something to move
+				shown = append(shown, "listens")
+				return func() { shown = append(shown, "ended") }
+			}
 			moves, alone := make(chan []string, 1), make(chan struct{}, 1)
 			failed := make(chan error, 1)
 			go func() { failed <- in.run(ctx, moves, alone) }()
@@ -67,7 +70,7 @@ func TestInteract(t *testing.T) {
 				t.Fatal(err)
 			}
 			last := "0.25 4 a&b false"
-			want := []string{"0.5 3 a&b true", "0.25 3 a&b true", "no such kind", "panic: too many", `report: Interact: rate: got "2", want a number from 0 to 1`, last, last, "ended"}
+			want := []string{"listens", "0.5 3 a&b true", "0.25 3 a&b true", "no such kind", "panic: too many", `report: Interact: rate: got "2", want a number from 0 to 1`, last, last, "ended"}
 			if got := strings.Join(shown, "|"); got != strings.Join(want, "|") {
 				t.Errorf("got %s, want %s", got, strings.Join(want, "|"))
 			}

@@ -2,10 +2,12 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"gaiden/lib/fit"
+	"gaiden/lib/timing/units"
 )
 
 // Keras shows a history in the output format of Keras, two lines per epoch:
@@ -31,7 +33,12 @@ func (k Keras) String() string {
 	var b strings.Builder
 	steps := len(k.Losses) / len(k.History.Epochs)
 	before := k.Compile // all of it falls into the first epoch, roughly
-	for _, e := range k.History.Epochs {
+	first, rest, between := k.Shown()
+	for i, e := range slices.Concat(first, rest) {
+		if between > 0 && i == len(first) {
+			fmt.Fprintf(&b, "… %s between them are in History.Epochs\n", units.Plural(between, "epoch"))
+			before = k.History.Epochs[i+between-1].Elapsed
+		}
 		took := max(e.Elapsed-before, 0)
 		before = e.Elapsed
 		fmt.Fprintf(&b, "Epoch %d/%d\n%d/%d [%s] - %s %s/step - loss: %.4f", e.Number, epochs, steps, steps, strings.Repeat("=", 30),

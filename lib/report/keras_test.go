@@ -10,6 +10,17 @@ import (
 	"gaiden/lib/fit/result"
 )
 
+func TestLongKeras(t *testing.T) {
+	h := &fit.History{Losses: make([]float32, 100)}
+	for i := range 100 {
+		h.Epochs = append(h.Epochs, fit.Epoch{Number: i + 1, Elapsed: time.Duration(i+1) * time.Second})
+	}
+	lines := strings.Split(Keras{History: h}.String(), "\n")
+	if len(lines) != 41 || lines[20] != "… 80 epochs between them are in History.Epochs" || lines[21] != "Epoch 91/100" || !strings.Contains(lines[22], " 1.0s ") {
+		t.Errorf("got %d lines, %q, want the first and the last ten epochs, each of 1 s", len(lines), lines[min(19, len(lines)):min(23, len(lines))])
+	}
+}
+
 func TestKeras(t *testing.T) {
 	score := func(loss float64, right int) fit.Score {
 		return fit.Score{Loss: loss, Right: right, N: 10000, Labels: true}

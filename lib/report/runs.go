@@ -34,6 +34,9 @@ func (r Runs) column() column {
 }
 
 func (r Runs) table() Table {
+	if len(r.Runs) == 0 {
+		return Table{Notes: []string{`no runs: fit.Train{Log: "runs/first"} keeps one`}}
+	}
 	results, settings := map[string]bool{}, map[string]map[string]bool{}
 	for _, run := range r.Runs {
 		for name := range run.Results {
@@ -52,7 +55,7 @@ func (r Runs) table() Table {
 	}
 	maps.DeleteFunc(settings, func(_ string, values map[string]bool) bool { return len(values) < 2 }) // what is the same of all says nothing
 	names, differ := slices.Sorted(maps.Keys(results)), slices.Sorted(maps.Keys(settings))
-	t := Table{Head: slices.Concat([]string{"run", "net", "state", "epochs", "steps", "time"}, names, differ, []string{"began"})}
+	t := Table{Head: slices.Concat([]string{"run", "net", "state", "epochs", "steps", "time"}, names, differ, []string{"started"})}
 	for _, run := range r.Runs {
 		took := ""
 		if !run.Ended.IsZero() {
@@ -70,9 +73,6 @@ func (r Runs) table() Table {
 			row = append(row, shorten(run.Settings[name], 40))
 		}
 		t.Add(append(row, run.Began.Local().Format(time.DateTime))...)
-	}
-	if len(r.Runs) == 0 {
-		t.Notes = append(t.Notes, "no runs: fit.Train{Log: \"runs/first\"} keeps one")
 	}
 	return t
 }
@@ -133,7 +133,7 @@ func (r RunSheet) table() Table {
 	}
 	add("net", r.Net)
 	add("state", r.State)
-	add("began", r.Began.Local().Format(time.DateTime))
+	add("started", r.Began.Local().Format(time.DateTime))
 	add("notebook", r.Notebook)
 	add("machine", strings.TrimSpace(r.Machine))
 	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {

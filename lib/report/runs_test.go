@@ -42,8 +42,9 @@ func TestRuns(t *testing.T) {
 	if text, page := sheet.String(), sheet.HTML(); !strings.Contains(text, "net.Fit(<x>)") || !strings.Contains(page, "net.Fit(&lt;x&gt;)") {
 		t.Errorf("got %q and %q, want the code", text, page)
 	}
-	if text := (Runs{}).String(); !strings.Contains(text, "no runs") {
+	if text := strings.TrimSpace((Runs{}).String()); text != `no runs: fit.Train{Log: "runs/first"} keeps one` {
 		t.Errorf("got %q", text)
 	}
+	wellFormed(t, (Runs{}).HTML())
 	wellFormed(t, sheet.HTML())
 }

@@ -7,6 +7,7 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { startLab } from "./lab.mjs";
 import { live } from "./live.mjs";
+import { newcomer } from "./newcomer.mjs";
 
 const { chromium } = createRequire(import.meta.url)(process.env.PLAYWRIGHT);
 const args = {};
@@ -76,6 +77,7 @@ const notebook = (name, cells) => fs.writeFileSync(path.join(args.work, "lab", "
   metadata: { kernelspec: { name: "gaiden", display_name: "Go (Gaiden)", language: "go" } }, nbformat: 4, nbformat_minor: 5,
 }));
 
+const tools = { page, browser, address, token, cells, output, until, shows, menu, accept, idle, settled, picture, notebook, say, cut, ...args };
 const story = [
   ["launcher", async () => {
     await page.goto(`${address}/lab?token=${token}&reset`);
@@ -339,7 +341,8 @@ fmt.Println("after")`);
     await page.setViewportSize({ width: 1200, height: 900 });
     await menu("Settings", "Theme", "JupyterLab Light");
   }],
-  ...live({ page, browser, address, token, cells, output, until, shows, menu, accept, idle, settled, picture, notebook, say, cut }),
+  ...live(tools),
+  ...newcomer(tools),
   ["magics", async () => {
     const file = new URL("magics.ipynb", import.meta.url);
     fs.copyFileSync(file, path.join(args.work, "lab", "notebooks", "magics.ipynb"));

@@ -12,7 +12,7 @@ else
   mkdir -p "$shots" "$work/browser"
   began=$SECONDS
   counts=$(PLAYWRIGHT=$playwright isolated node "$root/scripts/tests/browser.mjs" \
-    --lab "$venv/bin/jupyter" --chromium "$chromium" --work "$work/browser" --screenshots "$shots") || counts=${counts:-0 1 0}
+    --lab "$venv/bin/jupyter" --gaiden "$bin" --chromium "$chromium" --work "$work/browser" --screenshots "$shots") || counts=${counts:-0 1 0}
   add_counts browser "$began" $counts
   isolated "$bin" session stop >&2 || true
 fi

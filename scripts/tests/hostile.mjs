@@ -135,7 +135,7 @@ async function problems(file) {
   await page.goto(address, { waitUntil: "load" });
   found.push(...(await page.evaluate(() => {
     const bad = [];
-    const ours = new Set([document.querySelector("main > nav input#fold"), document.querySelector("main > nav label"), document.querySelector("main > nav"), ...document.querySelectorAll("head, head *, html, body")]);
+    const ours = new Set([document.querySelector("main > nav input#fold"), document.querySelector("main > nav label"), document.querySelector("main > nav"), document.querySelector("body > script"), ...document.querySelectorAll("details.code > summary > button"), ...document.querySelectorAll("head, head *, html, body")]);
     const seen = new Set("script style iframe frame object embed applet form input button select textarea label link meta base template dialog video audio source track canvas map area math foreignObject animate set nav".split(" ").map((n) => n.toUpperCase()));
     const ids = new Set();
     for (const e of document.querySelectorAll("*")) {

@@ -1,4 +1,4 @@
-# Pages of notebooks: valid, nothing fetched, no script, light and dark; and hostile
+# Pages of notebooks: valid, nothing fetched, no script of others, light and dark; and hostile
 # notebooks in a browser.
 setup_venv "$root/scripts/requirements.txt" "$root/scripts/tests/requirements-html.txt"
 build_gaiden

@@ -223,7 +223,7 @@ func TestTrace(t *testing.T) {
 		{name: "statement", code: "deep(\"a\")\nfmt.Print(1)", fails: "Error: a\ncell #, line 4, in deep\n    4 | \treturn errors.New(text)\ncell %, line 1, in main\n    1 | deep(\"a\")\n      | ^"},
 		{name: "must", code: "must(around(\"a\"))", fails: "Error: around: a\ncell 1, line 4, in deep\n    4 | \treturn errors.New(text)\ncell 1, line 7, in around\n    7 | func around(text string) error { return errors.WithMessage(deep(text), \"around\") }\ncell %, line 1, in main\n    1 | must(around(\"a\"))\n      | ^"},
 		{name: "last line, a panic that was caught", code: "caught(\"a\")", fails: "Error: a\ncell 1, line 4, in deep\n    4 | \treturn errors.New(text)\ncell 1, line 10, in caught\n   10 | \tpanic(deep(text))\ncell %, line 1, in main\n    1 | caught(\"a\")\n      | ^"},
-		{name: "panic", code: "panic(around(\"a\"))", fails: "Panic: around: a\ncell 1, line 4, in deep\n    4 | \treturn errors.New(text)\ncell 1, line 7, in around\n    7 | func around(text string) error { return errors.WithMessage(deep(text), \"around\") }\ncell %, line 1, in main\n    1 | panic(around(\"a\"))\n%tb shows all that the Go runtime said"},
+		{name: "panic", code: "panic(around(\"a\"))", fails: "Panic: around: a\ncell 1, line 4, in deep\n    4 | \treturn errors.New(text)\ncell 1, line 7, in around\n    7 | func around(text string) error { return errors.WithMessage(deep(text), \"around\") }\ncell %, line 1, in main\n    1 | panic(around(\"a\"))\n%tb shows the full traceback"},
 		{name: "no stack", code: "one := func() error { return fmt.Errorf(\"plain\") }\nmust(one())", fails: "Error: plain\ncell %, line 2, in main\n    2 | must(one())\n      | ^"},
 	}
 	for _, tt := range tests {

@@ -122,7 +122,7 @@ func (n *Notebook) failure(err error) *jupyter.Error {
 		e.Traceback = append(e.Traceback, "    "+hint)
 	}
 	if crash != nil && !crash.Failed {
-		e.Traceback = append(e.Traceback, "%tb shows all that the Go runtime said")
+		e.Traceback = append(e.Traceback, "%tb shows the full traceback")
 	}
 	return e
 }

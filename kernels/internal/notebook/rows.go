@@ -33,7 +33,7 @@ func (n *Notebook) programRows() magic.Table {
 		{Name: "%test", Args: "[flags]", Role: magic.Test,
 			Help: "runs the cell's tests and benchmarks, or those of earlier cells; flags such as -test.v"},
 		{Name: "%fmt", Role: magic.Format, Help: "formats the cell as gofmt does, removes this line, and runs nothing",
-			More: "Magics, shell commands and comments stay as they are. A cell that is not Go yet is\nleft, with the error. Ctrl-Z in the cell brings its text back. For all cells of a\nnotebook file: gaiden fmt NOTEBOOK.ipynb in a terminal."},
+			More: "Magics, shell commands and comments stay as they are. A cell with a syntax\nerror is not changed, and the error is shown. Ctrl-Z in the cell brings its text back.\nFor all cells of a notebook file: gaiden fmt NOTEBOOK.ipynb in a terminal."},
 		{Name: "%capture", Args: "[-a] file", Help: "copies the cell's output to a file; -a appends", Run: capture},
 		{Name: "%clear", Args: "[-w]", Help: "clears the cell's output; -w waits until there is new output", Run: clearOutput},
 		{Name: "%with_inputs", Help: "not needed: a command that waits for input shows an input field", Run: notNeeded},

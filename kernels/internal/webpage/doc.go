@@ -1,7 +1,8 @@
 // Package webpage turns a notebook file into one HTML page to send around: it needs
 // no network and no JavaScript, has a table of contents, says when and on what
 // the notebook ran, folds its code, prints, and follows the reader's light or
-// dark theme.
+// dark theme. Where scripts run, a button copies the code of a cell; this is the only
+// script of a page, and its Content-Security-Policy names it by its hash.
 //
 //	data, err := os.ReadFile("01-gaiden.ipynb")
 //	if err != nil {

@@ -2,7 +2,9 @@ package webpage
 
 import (
 	"cmp"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"regexp"
 	"slices"
@@ -16,6 +18,15 @@ import (
 
 //go:embed page.css
 var style string
+
+//go:embed page.js
+var script string
+
+// scriptHash lets a page's own script run, and no other.
+var scriptHash = func() string {
+	sum := sha256.Sum256([]byte(script))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}()
 
 // A heading is a line of the table of contents.
 type heading struct {
@@ -39,7 +50,9 @@ type writer struct {
 	taken    map[string]int    // how often a heading's id was taken
 	slugs    map[string]string // ids of the headings by their titles in short
 	number   int               // of the last code cell
-	failed   string            // what the page says of the first error; "" = none
+	failed   int               // the first code cell with an error; 0 = none
+	why      string            // its error
+	later    bool              // a cell below it has run, too
 }
 
 func (w *writer) add(p part) { w.parts = append(w.parts, p) }
@@ -91,10 +104,27 @@ func Page(data []byte, name string) (string, error) {
 	for _, h := range w.contents {
 		fmt.Fprintf(&toc, `<li class="h%d"><a href="#%s">%s</a></li>`, h.level, html.EscapeString(h.name), html.EscapeString(h.title))
 	}
+	contents := "<summary>Contents</summary><ol>" + toc.String() + "</ol>"
 	if toc.Len() == 0 {
-		toc.WriteString("<li>no headings</li>")
+		contents = "<summary>Code</summary>"
 	}
-	return fmt.Sprintf(frame, html.EscapeString(printable(title)), style, top, html.EscapeString(printable(name)), nb.facts(), w.failed, toc.String(), strings.Join(texts, "")), nil
+	return fmt.Sprintf(frame, scriptHash, html.EscapeString(printable(title)), style, top, html.EscapeString(printable(name)), nb.facts(), w.failure(), contents, strings.Join(texts, ""), script), nil
+}
+
+// failure is what the page says of the first error.
+func (w *writer) failure() string {
+	if w.failed == 0 {
+		return ""
+	}
+	cell := fmt.Sprintf(`<a href="#cell-%d">cell %[1]d</a>`, w.failed)
+	first, last := "This run stopped at "+cell, " The cells below it have not run."
+	switch {
+	case w.later:
+		first, last = "An error in "+cell, " The cells below it may have run earlier or later."
+	case w.failed == w.number:
+		last = ""
+	}
+	return `<p class="stopped"><b>` + first + ":</b> " + html.EscapeString(printable(w.why)) + "." + last + "</p>"
 }
 
 // splitTitle makes the title that the notebook begins with a part of its own, if there is one.
@@ -121,7 +151,7 @@ const frame = `<!DOCTYPE html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="Gaiden">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-%s'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
 <title>%s</title>
 <style>
 %s</style>
@@ -129,9 +159,10 @@ const frame = `<!DOCTYPE html>
 <body>
 <main>
 %s<header><dl><dt>notebook</dt><dd>%s</dd>%s</dl>%s</header>
-<nav aria-label="Contents"><details open><summary>Contents</summary><ol>%s</ol>
+<nav aria-label="Contents"><details open>%s
 <label><input type="checkbox" id="fold"> hide all code</label></details></nav>
 %s</main>
+<script>%s</script>
 </body>
 </html>
 `
@@ -140,6 +171,7 @@ const frame = `<!DOCTYPE html>
 func (w *writer) code(c *cell) {
 	w.number++
 	note := fmt.Sprint("cell ", w.number)
+	w.later = w.later || w.failed > 0 && c.Count != nil
 	if from, to, ok := c.when(); ok {
 		note += " · " + units.Clock(to.Sub(from).Seconds())
 	} else if c.Count == nil {
@@ -148,10 +180,9 @@ func (w *writer) code(c *cell) {
 	w.add(part{before: fmt.Sprintf(`<section id="cell-%d"><details class="code" open><summary>%s</summary><pre>%s</pre></details>`+"\n", w.number, note, coloured(printable(string(c.Source))))})
 	for i := range c.Outputs {
 		o := &c.Outputs[i]
-		if o.Type == "error" && w.failed == "" {
+		if o.Type == "error" && w.failed == 0 {
 			why, _, _ := strings.Cut(escapes.ReplaceAllString(string(o.Value), ""), "\n")
-			w.failed = fmt.Sprintf(`<p class="stopped"><b>This run stopped at <a href="#cell-%d">cell %d</a>:</b> %s What is below it has not run, or is of an earlier run.</p>`,
-				w.number, w.number, html.EscapeString(printable(fmt.Sprintf("%s: %s", o.Name, cut(why, 300))))+".")
+			w.failed, w.why = w.number, fmt.Sprintf("%s: %s", o.Name, cut(why, 300))
 		}
 		w.add(o.part(w.number, i))
 	}
@@ -204,7 +235,7 @@ func (nb *notebook) facts() string {
 	case when != "":
 		row("executed", when)
 	case done > 0:
-		row("executed", "at a time that the notebook does not have")
+		row("executed", "the notebook does not record when")
 	}
 	row("kernel", strings.TrimSpace(nb.kernel()))
 	if machine != "" {

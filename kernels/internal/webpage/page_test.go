@@ -39,7 +39,7 @@ func TestPage(t *testing.T) {
 		want  []string
 		never []string
 	}{
-		{"nothing", nil, []string{"<title>name</title>", "<h1>name</h1>\n<header>", "0 of 0 have run"}, []string{"executed"}},
+		{"nothing", nil, []string{"<title>name</title>", "<h1>name</h1>\n<header>", "0 of 0 have run", "<summary>Code</summary>", "script-src 'sha256-" + scriptHash + "'", "<script>" + script + "</script>"}, []string{"executed", "Contents</summary>"}},
 		{"facts", []map[string]any{{"cell_type": "markdown", "source": "# A & B\n\ntext"}, code("x := fit.Config{Seed: 7}")},
 			[]string{"<title>A &amp; B</title>", "<h1 id=\"A-&amp;-B\">A &amp; B</h1></section>\n<header>", "</nav>\n<section class=\"text\">\n<p>text</p>", "<dt>executed</dt><dd>2026-11-21 09:00 UTC, 2.2 s in cells", "Go (Gaiden) 1.26", "<dt>seed</dt><dd>7</dd>", "cell 1 · 2.2 s"}, nil},
 		{"what it ran on", []map[string]any{code("%info", map[string]any{"output_type": "stream", "name": "stdout", "text": "gaiden      0.1.0, 2026-11-21 09:00 UTC\nA CPU, 2 cores\nGPU 0: A <GPU>, 80 GiB\nGPU 1: A <GPU>, 80 GiB\ngo1.26, gomlx v0.28\nplugin      /p.so\n"})},
@@ -48,7 +48,9 @@ func TestPage(t *testing.T) {
 			[]string{"<dt>executed</dt><dd>2026-11-21 09:00 UTC</dd>"}, nil},
 		{"another %info", []map[string]any{code("%info", map[string]any{"output_type": "stream", "name": "stdout", "text": "something else"})}, nil, []string{"<dt>machine"}},
 		{"stopped", []map[string]any{code("a"), code("b", failed), later},
-			[]string{"This run stopped at <a href=\"#cell-2\">cell 2</a>:</b> Panic: boom &lt;b&gt;.", "Panic: boom &lt;b&gt;\nat line 1", "cell 3 · not run", "2 of 3 have run"}, []string{"boom <b>", "\x1b"}},
+			[]string{"This run stopped at <a href=\"#cell-2\">cell 2</a>:</b> Panic: boom &lt;b&gt;.", "Panic: boom &lt;b&gt;\nat line 1", "The cells below it have not run.", "cell 3 · not run", "2 of 3 have run"}, []string{"boom <b>", "\x1b"}},
+		{"stopped at the last cell", []map[string]any{code("a"), code("b", failed)}, []string{"This run stopped at <a href=\"#cell-2\">cell 2</a>:</b> Panic: boom &lt;b&gt;.</p>"}, nil},
+		{"an error, and cells that ran after a restart", []map[string]any{code("a"), code("b", failed), code("c"), later}, []string{"<b>An error in <a href=\"#cell-2\">cell 2</a>:</b> Panic: boom &lt;b&gt;. The cells below it may have run earlier or later.</p>"}, []string{"This run stopped"}},
 		{"same names in two outputs", []map[string]any{code("a", display("text/html", `<svg><mask id="m"></mask><path mask="url(#m)"/></svg>`)), code("b", display("text/html", `<i id="m">x</i><i id="m">y</i>`))},
 			[]string{`<mask id="o1-0-m">`, `mask="url(#o1-0-m)"`, `<i id="o2-0-m">x</i><i>y</i>`}, nil},
 		{"richest form", []map[string]any{code("a", map[string]any{"output_type": "display_data", "data": map[string]any{"text/plain": "plain", "image/png": "aGk=\n", "application/x": "{}"}})},

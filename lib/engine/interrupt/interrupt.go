@@ -20,8 +20,14 @@ var (
 	mu     sync.Mutex
 	cell   bool
 	ctx    context.Context // nil until somebody uses it
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 )
+
+// stopped is the cause that a context ends with when the user presses Stop.
+type stopped struct{}
+
+func (stopped) Error() string        { return "the cell was stopped" }
+func (stopped) Is(target error) bool { return target == context.Canceled }
 
 // Context returns the context of the running cell, which ends when the user presses
 // Stop, and when the cell ends. In a program that is no cell it is
@@ -35,7 +41,18 @@ func Context() context.Context {
 		return context.Background()
 	}
 	if ctx == nil {
-		ctx, cancel = signal.NotifyContext(context.Background(), os.Interrupt)
+		c, end := context.WithCancelCause(context.Background())
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, os.Interrupt)
+		go func() {
+			select {
+			case <-signals:
+				end(stopped{})
+			case <-c.Done():
+			}
+			signal.Stop(signals)
+		}()
+		ctx, cancel = c, end
 	}
 	return ctx
 }
@@ -54,6 +71,6 @@ func End() {
 	mu.Lock()
 	defer mu.Unlock()
 	if cancel != nil {
-		cancel()
+		cancel(nil)
 	}
 }

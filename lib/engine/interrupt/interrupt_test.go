@@ -2,6 +2,7 @@ package interrupt
 
 import (
 	"context"
+	"errors"
 	"syscall"
 	"testing"
 )
@@ -12,9 +13,10 @@ func TestContext(t *testing.T) {
 	tests := []struct {
 		name string
 		end  func()
+		why  string
 	}{
-		{"Stop", func() { syscall.Kill(syscall.Getpid(), syscall.SIGINT) }},
-		{"end of the cell", End},
+		{"Stop", func() { syscall.Kill(syscall.Getpid(), syscall.SIGINT) }, "the cell was stopped"},
+		{"end of the cell", End, "context canceled"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -33,6 +35,9 @@ func TestContext(t *testing.T) {
 			}
 			tt.end()
 			<-got.Done()
+			if why := context.Cause(got); why.Error() != tt.why || !errors.Is(why, context.Canceled) {
+				t.Errorf("got the cause %v, want %s, which is context.Canceled", why, tt.why)
+			}
 			End()
 			if Context() != got {
 				t.Error("got another context after the end, want the one that has ended")

@@ -143,8 +143,22 @@ func (h *History) MFU(peak float64) float64 {
 	return h.FLOPs * float64(h.Steps) / seconds / peak
 }
 
+// shownEpochs is how many epochs a printed history has at most, and ends how many of the first
+// and last ones it has otherwise.
+const shownEpochs, ends = 60, 10
+
+// Shown are the epochs that a printed history has: all, or of a long one the first and the last
+// ones, with how many are left out between them.
+func (h *History) Shown() (first, last []Epoch, between int) {
+	n := len(h.Epochs)
+	if n <= shownEpochs {
+		return h.Epochs, nil, 0
+	}
+	return h.Epochs[:ends], h.Epochs[n-ends:], n - 2*ends
+}
+
 // String is the table that Chainer's PrintReport prints, without columns of which nothing is
-// known.
+// known, and of a long history its ends.
 func (h *History) String() string {
 	labels := slices.ContainsFunc(h.Epochs, func(e Epoch) bool { return e.Train.Labels })
 	validated := slices.ContainsFunc(h.Epochs, func(e Epoch) bool { return e.Validation != nil })
@@ -172,7 +186,11 @@ func (h *History) String() string {
 		b.WriteString(strings.TrimRight(text, " ") + "\n")
 	}
 	line(names)
-	for _, e := range h.Epochs {
+	first, rest, between := h.Shown()
+	for i, e := range slices.Concat(first, rest) {
+		if between > 0 && i == len(first) {
+			fmt.Fprintf(&b, "… %s between them are in History.Epochs\n", units.Plural(between, "epoch"))
+		}
 		cells := []string{fmt.Sprint(e.Number)}
 		for _, name := range shown {
 			for i, s := range []*Score{&e.Train, e.Validation} {
@@ -280,9 +298,9 @@ func (p Progress) Outcome(h *History, err error) string {
 	}
 	last := h.Last()
 	final := Progress{Epoch: last.Number, Step: 1, Loss: last.Train.Loss, Labels: last.Train.Labels, Accuracy: last.Train.Accuracy(), Metrics: last.Train.Metrics}
-	ended, place := final, fmt.Sprintf("epoch %d/%d", max(p.Epoch, last.Number, 1), max(p.Epochs, last.Number, 1))
+	ended, place := final, "epoch "+outOf(max(p.Epoch, last.Number, 1), max(p.Epochs, last.Number, 1))
 	if p.Steps > 0 && (p.Step > 0 && p.Step < p.Steps || len(h.Epochs) == 0) {
-		place += fmt.Sprintf(", step %s/%s", units.Count(p.Step), units.Count(p.Steps))
+		place += ", step " + outOf(p.Step, p.Steps)
 		ended = p
 	}
 	var bad *NotFiniteError

@@ -56,6 +56,7 @@ func TestOutcome(t *testing.T) {
 		{"stopped in an epoch", at, &History{Epochs: []Epoch{epoch(1)}, Stopped: "the cell was stopped"}, nil, "stopped at epoch 2/5, step 3,750/7,500, loss 0.5000, accuracy 90.0 %"},
 		{"stopped after an epoch", Progress{Epoch: 2, Epochs: 5, Step: 7500, Steps: 7500}, &History{Epochs: []Epoch{epoch(2)}, Stopped: "by a callback"}, nil, "stopped at epoch 2/5, loss 0.0712, accuracy 97.8 %"},
 		{"stopped by its context", at, &History{}, fmt.Errorf("fit: %w", context.Canceled), "stopped at epoch 2/5, step 3,750/7,500, loss 0.5000, accuracy 90.0 %"},
+		{"stopped late", Progress{Epoch: 830, Epochs: 100_000, Step: 1, Steps: 1}, &History{Epochs: []Epoch{epoch(830)}, Stopped: "x"}, nil, "stopped at epoch 830/100,000, loss 0.0712, accuracy 97.8 %"},
 		{"stopped before a step", Progress{Phase: "compile", Epoch: 1, Epochs: 5, Steps: 7500}, &History{Stopped: "x"}, nil, "stopped at epoch 1/5, step 0/7,500"},
 		{"failed", at, &History{}, errors.New("fit: no memory\nmore"), "failed at epoch 2/5, step 3,750/7,500: fit: no memory"},
 		{"failed before it began", Progress{}, nil, errors.New("fit: no data"), "failed: fit: no data"},
@@ -75,6 +76,18 @@ func TestHistory(t *testing.T) {
 	second := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	right := func(loss float64, right, n int) Score { return Score{Loss: loss, Right: right, N: n, Labels: true} }
 	held := func(s Score) *Score { return &s }
+	many := func(n int) (all []Epoch) {
+		for i := range n {
+			all = append(all, Epoch{Number: i + 1, Train: Score{Loss: 0.5, N: 4}, Elapsed: second(2)})
+		}
+		return all
+	}
+	rows := func(from, to int) (text string) {
+		for i := from; i <= to; i++ {
+			text += fmt.Sprintf("%-12d0.5         2\n", i)
+		}
+		return text
+	}
 	for _, tt := range []struct {
 		name    string
 		history History
@@ -113,6 +126,10 @@ epoch       main/loss   validation/main/loss  elapsed_time
 1           0.5                               0.125
 2           0.25        0.3                   0.25
 `},
+		{"long", History{Epochs: many(61)}, `
+epoch       main/loss   elapsed_time
+` + rows(1, 10) + "… 41 epochs between them are in History.Epochs\n" + rows(52, 61)},
+		{"as long as it may be", History{Epochs: many(60)}, "\nepoch       main/loss   elapsed_time\n" + rows(1, 60)},
 		{"stopped", History{Note: "used 1 of 2 devices", Stopped: "context canceled", Losses: []float32{1}, Steps: 1}, `
 epoch       main/loss   elapsed_time
 note: used 1 of 2 devices

@@ -174,5 +174,11 @@ func (c *Composer) hint(w *writer, message string) string {
 	if assigns(w.unit.Text, name) {
 		return name + " := … defines it"
 	}
-	return words[name]
+	if word, is := words[name]; is {
+		return word
+	}
+	if len(names) == 0 { // as after a restart
+		return "no cell has run yet that defines " + name + ": run the one that does; nets and arrays are still in the session"
+	}
+	return "no cell has run yet that defines " + name
 }
