@@ -105,9 +105,14 @@ func (c *conversation) close(err error) error {
 	switch {
 	case c.Chat == "":
 	case errors.Is(err, wire.Lost):
-		if failed := c.restore(); failed != nil {
-			err = fmt.Errorf("%w; the chat %q is as in the newest snapshot: %w", err, c.Chat, failed)
+		state := "is as it was before"
+		if len(c.result.Sequences[0].Tokens) > 0 {
+			state = "has the text that was shown: an empty prompt continues it"
 		}
+		if failed := c.restore(); failed != nil {
+			state = fmt.Sprintf("is as in the newest snapshot: %v", failed)
+		}
+		err = fmt.Errorf("%w; the chat %q %s", err, c.Chat, state)
 	case c.cache != nil && !c.dirty && !c.windowed:
 		if failed := c.net.session.Bind(c.names(), c.cache); err == nil {
 			err = failed

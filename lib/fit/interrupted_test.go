@@ -175,6 +175,13 @@ func TestChatInterrupted(t *testing.T) {
 					} else if len(got) == 2 && len(shown) > 0 {
 						texts[1] = strings.TrimPrefix(got[1], begin[1]+second[1])
 					}
+					said := "is as it was before"
+					if shown != "" {
+						said = "an empty prompt continues it"
+					}
+					if errors.Is(err, wire.Lost) && !strings.Contains(err.Error(), said) {
+						t.Errorf("%s: got %v, want %q", what, err, said)
+					}
 					asShown := join(begin, second, texts)
 					switch {
 					case shown == "" && slices.Equal(got, start):
