@@ -16,6 +16,7 @@ require (
 	github.com/microcosm-cc/bluemonday v1.0.27 // what of a notebook's HTML a page may hold: an allow-list that others keep
 	github.com/modelcontextprotocol/go-sdk v1.8.0 // gaiden mcp: the protocol of tools for language models; linked into gaiden, not into cells
 	github.com/parquet-go/parquet-go v0.32.0 // reads Parquet, in less than half of the size of arrow-go
+	github.com/rivo/uniseg v0.4.7 // graphemes, by which SentencePiece's character maps are applied
 	github.com/yuin/goldmark v1.8.7 // text cells are Markdown as GitHub and JupyterLab have it
 	golang.org/x/image v0.43.0 // pictures as PNG: fonts and an area rasterizer of the Go project
 	golang.org/x/net v0.54.0 // HTML read as browsers read it

@@ -50,9 +50,11 @@ lib/fused: lib/activations, lib/elementwise, lib/elementwise/gomlx, lib/engine/h
 lib/fused/tiling: lib/optim, lib/fused, lib/engine/hlo, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/lower, lib/session  tries kernels where they will run, and keeps what is best
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
+lib/engine/pjrt/nodetest: lib/engine/pjrt                         makes a plugin that has several nodes, in tests
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
 lib/engine/safetensors: lib/engine/files                   a file format, no device; array by array and with checksums
-lib/engine/device: lib/engine/typo, lib/engine/wire, lib/engine/files, lib/engine/gemm, lib/engine/lstm, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
+lib/engine/hosts: lib/engine/pjrt, lib/engine/wire                the devices of several processes as one client's
+lib/engine/device: lib/engine/hosts, lib/engine/typo, lib/engine/wire, lib/engine/files, lib/engine/gemm, lib/engine/lstm, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo, lib/engine/interrupt  the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
@@ -60,7 +62,7 @@ lib/weights:                                                      names in, name
 lib/lower: lib/engine/gemm, lib/engine/wire                       decides the form of layers for a target; some products are native calls
 lib/lower/plan: lib/engine/hlo, lib/engine/triton/kernels, lib/fused, lib/lower, lib/models  decides how a net is trained
 lib/lower/xla: lib/gradient, lib/lower, lib/models                              writes layers as it was decided
-lib/losses:                                                       a loss is GoMLX
+lib/losses: lib/gradient                                          a loss is GoMLX
 lib/metrics:                                                      a metric is GoMLX
 lib/sampling:                                                     the choice of a token is GoMLX
 lib/fit/result: lib/timing/units                                  what training returns: values and their text
@@ -119,6 +121,7 @@ var outside = []struct {
 	{"golang.org/x/image", []string{"kernels/internal/raster"}, "pictures become PNG in the kernel: a cell links none of it"},
 	{"github.com/gomlx/go-huggingface", []string{"lib/hub"}, "downloads are hub's; its tokenizers lack byte fallback and what several files of a model want"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
+	{"github.com/rivo/uniseg", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
 	{"github.com/gomlx/onnx-gomlx", []string{"lib/onnx"}, "cells without ONNX do not link it"},
 	{"github.com/apache/arrow-go/v18", []string{"lib/data/arrow"}, "cells without Arrow do not link it"},
 	{"github.com/parquet-go/parquet-go", []string{"lib/data/parquet"}, "cells without Parquet do not link it"},

@@ -5,6 +5,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/gradient"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 )
@@ -19,7 +20,7 @@ func (t *trace) accumulated(variables []*Node, b batch, s *Set, c plan.Part) ste
 		sum, weight, right, measured := t.results(s, out, p, nil)
 		f := stepResult{mean: sum, weight: weight, right: right, measured: measured, variables: t.buffers(now)}
 		t.mark("loss/backward")
-		f.gradients = Gradient(t.scaled(sum, variables), by...)
+		f.gradients = gradient.Final(t.scaled(sum, variables), by...)
 		return f
 	})
 }

@@ -70,7 +70,7 @@ func (n *Net) attach(ctx context.Context) error {
 }
 
 // creationTime is how long one that makes the net's arrays is waited for.
-const creationTime = 10 * time.Second
+var creationTime = 10 * time.Second
 
 // arrayTypes are the net's arrays in the session, by their names without the net's.
 func (n *Net) arrayTypes() (map[string]wire.Type, error) {

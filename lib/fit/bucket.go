@@ -6,6 +6,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/gradient"
 	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
 )
@@ -114,7 +115,7 @@ func (t *trace) gradients(loss *Node, variables []*Node, all []*bucket) (gradien
 		if s > 0 {
 			wrt = append(wrt, all[s-1].input)
 		}
-		got := Gradient(loss, wrt...)
+		got := gradient.Final(loss, wrt...)
 		for at, k := range all[s].trained {
 			gradients[k] = got[at]
 		}

@@ -7,13 +7,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
 
 // conversation is texts and what the net keeps of them. The session has it under chat's name:
-// tokens [rows slots], last [rows], weights, and the arrays of the cache.
+// tokens [rows slots], last [rows], weights (which they are), and the arrays of the cache.
+//
+// While a call runs, the session has the tokens only: commit stores them together before they are
+// shown, so that a conversation that is interrupted anywhere is as far as its text was shown. The
+// cache gets its names when the call ends; where they are missing, it is computed again.
 type conversation struct {
 	*writing
 	rows     int
@@ -27,9 +34,17 @@ type conversation struct {
 	cache   []*session.Array
 	weights []*session.Array
 	stamp   *session.Array // fingerprint of the weights
-	named   bool           // the cache's arrays have the chat's names
+	dirty   bool           // the cache is ahead of what is committed
+	kept    *transcript    // what is committed; nil: nothing
 	pending [][]int32      // tokens to be read
 	unlock  func() error
+}
+
+// transcript is the tokens of a conversation, as the session stores them.
+type transcript struct {
+	tokens      []int32 // [rows slots]; -1: none
+	last        []int32
+	rows, slots int
 }
 
 // prefix is that of a chat's names.
@@ -39,8 +54,7 @@ func (w *writing) prefix() string { return "chat/" + w.net.name + "/" + w.Chat +
 func (w *writing) open(prompts [][]int32) (*conversation, error) {
 	c := &conversation{writing: w, rows: len(prompts), windowed: !w.how.cached}
 	if err := c.begin(prompts); err != nil {
-		c.close()
-		return nil, err
+		return nil, c.close(err)
 	}
 	return c, nil
 }
@@ -86,7 +100,19 @@ func (c *conversation) fitsWindow(r, tokens int) error {
 	return fmt.Errorf("prompt %d has %d tokens, and %s takes %d, no less: %s: want a longer prompt", r+1, tokens, c.net.model.Name, c.how.length, why)
 }
 
-func (c *conversation) close() {
+// close stores what a call leaves that has ended with err, and returns its error.
+func (c *conversation) close(err error) error {
+	switch {
+	case c.Chat == "":
+	case errors.Is(err, wire.Lost):
+		if failed := c.restore(); failed != nil {
+			err = fmt.Errorf("%w; the chat %q is as in the newest snapshot: %w", err, c.Chat, failed)
+		}
+	case c.cache != nil && !c.dirty && !c.windowed:
+		if failed := c.net.session.Bind(c.names(), c.cache); err == nil {
+			err = failed
+		}
+	}
 	free(c.cache...)
 	free(c.weights...)
 	if c.stamp != nil {
@@ -95,6 +121,24 @@ func (c *conversation) close() {
 	if c.unlock != nil {
 		c.unlock()
 	}
+	return err
+}
+
+// restore gives the chat's tokens to the worker that follows one that has ended.
+func (c *conversation) restore() error {
+	if c.kept == nil {
+		return nil
+	}
+	s, err := c.net.session.Reconnect()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	l, err := c.kept.put(s)
+	if err != nil {
+		return err
+	}
+	return s.Replace([]string{c.prefix() + "tokens", c.prefix() + "last"}, l, c.prefix()+"*")
 }
 
 // find takes up what the session has of a chat. What the net keeps of it is computed again where it is
@@ -111,63 +155,71 @@ func (c *conversation) find() error {
 	if c.stamp, err = c.fingerprint(); err != nil {
 		return err
 	}
-	if c.Restart {
-		_, err := n.session.Delete(prefix + "*")
-		return err
-	}
-	arrays, err := n.session.Arrays(prefix+"tokens", prefix+"last", prefix+"weights")
+	arrays, err := n.session.Arrays(prefix+"tokens", prefix+"last")
 	if errors.Is(err, wire.NotFound) {
-		return n.session.Bind([]string{prefix + "weights"}, []*session.Array{c.stamp})
+		return nil
 	}
 	if err != nil {
 		return err
 	}
 	defer free(arrays...)
 	shape, _ := arrays[0].Shape()
-	rows, slots := shape.Dimensions[0], shape.Dimensions[1]
-	if rows != c.rows {
-		return fmt.Errorf("the chat %q has %d texts, and there are %d prompts: want as many, or Restart", c.Chat, rows, c.rows)
-	}
-	flat, then, now := make([]int32, rows*slots), make([]int32, 1), make([]int32, 1)
-	c.last = make([]int32, rows)
-	for i, to := range [][]int32{flat, c.last, then} {
-		if err := arrays[i].Values(to); err != nil {
-			return err
-		}
-	}
-	if err := c.stamp.Values(now); err != nil {
+	k := &transcript{rows: shape.Dimensions[0], slots: shape.Dimensions[1]}
+	k.tokens, k.last = make([]int32, k.rows*k.slots), make([]int32, k.rows)
+	if err := errors.Join(arrays[0].Values(k.tokens), arrays[1].Values(k.last)); err != nil {
 		return err
 	}
-	for r := range rows {
-		c.log = append(c.log, slices.Clone(flat[r*slots:(r+1)*slots]))
-		for i, t := range c.log[r] {
-			if int(t) >= c.how.vocab {
-				return fmt.Errorf("the chat %q has a token %d, and the net has %d: want Restart, for the net has changed", c.Chat, t, c.how.vocab)
-			}
-			if t >= 0 {
-				c.slot = max(c.slot, i+1)
-			}
+	if c.kept = k; c.Restart {
+		return nil // what there is goes when the first tokens are there
+	}
+	if k.rows != c.rows {
+		return fmt.Errorf("the chat %q has %d texts, and there are %d prompts: want as many, or Restart", c.Chat, k.rows, c.rows)
+	}
+	for i, t := range k.tokens {
+		if int(t) >= c.how.vocab {
+			return fmt.Errorf("the chat %q has a token %d, and the net has %d: want Restart, for the net has changed", c.Chat, t, c.how.vocab)
+		}
+		if t >= 0 {
+			c.slot = max(c.slot, i%k.slots+1)
 		}
 	}
-	for r := range rows {
-		c.log[r] = c.log[r][:c.slot]
+	c.last = slices.Clone(k.last)
+	for r := range k.rows {
+		c.log = append(c.log, slices.Clone(k.tokens[r*k.slots:][:c.slot]))
 	}
 	if c.windowed || c.tooLong(0) {
 		c.windowed = true
 		return nil
 	}
-	c.slots = slots
-	if c.layout, err = n.cacheLayout(rows, slots); err != nil {
+	c.slots = k.slots
+	if c.layout, err = n.cacheLayout(c.rows, c.slots); err != nil {
 		return err
 	}
-	if then[0] == now[0] {
+	if known, err := c.sameWeights(); err != nil {
+		return err
+	} else if known {
 		if c.cache, err = n.session.Arrays(c.names()...); err == nil && c.fits() {
-			c.named = true
-			return nil
+			_, err := n.session.Delete(prefix + "cache/*") // until the call ends
+			return err
 		}
 		free(c.cache...)
 	}
 	return c.again()
+}
+
+// sameWeights says whether the session's cache is of the weights that the net has.
+func (c *conversation) sameWeights() (bool, error) {
+	l, err := c.net.session.Arrays(c.prefix() + "weights")
+	if errors.Is(err, wire.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer free(l...)
+	then, now := make([]int32, 1), make([]int32, 1)
+	err = errors.Join(l[0].Values(then), c.stamp.Values(now))
+	return err == nil && then[0] == now[0], err
 }
 
 // fits says whether the arrays are those of the net's cache.
@@ -182,9 +234,6 @@ func (c *conversation) fits() bool {
 
 // again computes again what the net keeps of all tokens.
 func (c *conversation) again() error {
-	if err := c.net.session.Replace([]string{c.prefix() + "weights"}, []*session.Array{c.stamp}, c.prefix()+"cache/*"); err != nil {
-		return err
-	}
 	for r := range c.rows {
 		all := c.tokens(r)
 		if c.last[r] >= 0 {
@@ -267,21 +316,35 @@ func (c *conversation) positions() []int32 {
 	return l
 }
 
-// save gives the chat's names to its tokens, where there is no cache.
-func (c *conversation) save() error {
-	if c.Chat == "" {
+// commit stores what was drawn in the session, under the chat's names.
+func (c *conversation) commit() error {
+	if c.dirty = false; c.Chat == "" {
 		return nil
 	}
-	slots := max(1, c.slot)
-	tokens := make([]int32, 0, c.rows*slots)
+	k := &transcript{last: slices.Clone(c.last), rows: c.rows, slots: max(1, c.slot, c.slots)}
 	for r := range c.rows {
-		tokens = append(tokens, c.log[r]...)
-		tokens = append(tokens, slices.Repeat([]int32{-1}, slots-len(c.log[r]))...)
+		k.tokens = append(k.tokens, c.log[r]...)
+		k.tokens = append(k.tokens, slices.Repeat([]int32{-1}, k.slots-len(c.log[r]))...)
 	}
-	l, err := c.put(slots, tokens, c.last)
+	l, err := k.put(c.net.session)
 	if err != nil {
 		return err
 	}
 	defer free(l...)
-	return c.net.session.Replace([]string{c.prefix() + "tokens", c.prefix() + "last"}, l, c.prefix()+"cache/*")
+	prefix := c.prefix()
+	err = c.net.session.Replace([]string{prefix + "tokens", prefix + "last", prefix + "weights"}, append(slices.Clip(l), c.stamp), prefix+"*")
+	if err == nil {
+		c.kept = k
+	}
+	return err
+}
+
+// put uploads the tokens and the last ones.
+func (k *transcript) put(s *session.Session) ([]*session.Array, error) {
+	tokens, err := s.Put(k.tokens, shapes.Make(dtypes.Int32, k.rows, k.slots), 0)
+	if err != nil {
+		return nil, err
+	}
+	last, err := s.Put(k.last, shapes.Make(dtypes.Int32, k.rows), 0)
+	return []*session.Array{tokens, last}, err
 }

@@ -21,6 +21,8 @@ func tell(name string) models.Net {
 	switch name {
 	case "gpt":
 		layers = append(layers, models.Positions{Name: "positions", Length: 40}, models.TransformerBlock{Name: "block", Heads: 2, Causal: true})
+	case "window": // it has no cache
+		return models.Net{Name: name, Input: []int{6}, Layers: append(layers, models.Flatten{}, models.Dense{Name: "head", Units: vocab})}
 	case "mixed": // keys grow, a state does not
 		layers = append(layers, models.LSTM{Name: "lstm", Units: 8}, models.TransformerBlock{Name: "block", Heads: 2, Causal: true, RoPE: 100})
 	}

@@ -50,34 +50,30 @@ func (c *conversation) read() error {
 		if err := c.room(max(at+length, c.slot+most-done+c.ahead(int32(c.Length)))); err != nil {
 			return err
 		}
-		p, err := c.program(fmt.Sprintf("prompt/%d/%d/%d/%t", c.rows, c.slots, length, !c.named || done >= most), func() (*hlo.Program, error) {
+		p, err := c.program(fmt.Sprintf("prompt/%d/%d/%d", c.rows, c.slots, length), func() (*hlo.Program, error) {
 			return c.net.promptProgram(c.layout, c.rows, c.slots, length)
-		}, !c.named || done >= most)
+		}, true)
 		if err != nil {
 			return err
 		}
-		in, err := c.inputs(position, at)
+		in, err := c.inputs(at, position, count)
 		if err != nil {
 			return err
 		}
-		more, err := c.put(length, ids, count)
+		more, err := c.put(length, ids)
 		if err != nil {
 			return err
 		}
 		old := c.cache
-		out, err := c.run(p, append(in, more...), done >= most)
-		if err != nil {
+		if _, err := c.run(p, append(in, more...)); err != nil {
 			return err
 		}
-		free(append(out, old...)...)
+		free(old...)
 		if err := during(c.ctx, nil, c.net.session.Wait); err != nil { // of long prompts, each piece can be stopped
 			return err
 		}
 	}
 	c.pending = nil
-	if c.windowed {
-		return c.save()
-	}
 	return nil
 }
 
@@ -100,6 +96,7 @@ func (c *conversation) room(want int) error {
 	}
 	if c.cache == nil {
 		c.cache, err = c.net.zeros(layout.slots)
+		c.dirty = true
 	} else {
 		var p *session.Program
 		p, err = c.program(fmt.Sprintf("grow/%d/%d/%d", c.rows, c.slots, slots), func() (*hlo.Program, error) {
@@ -109,7 +106,7 @@ func (c *conversation) room(want int) error {
 			var out []*session.Array
 			if out, err = p.Run(session.Call{Inputs: c.cache}); err == nil {
 				free(c.cache...)
-				c.cache, c.named = out, false
+				c.cache = out
 			}
 		}
 	}
@@ -134,46 +131,36 @@ func (c *conversation) put(width int, matrix []int32, vectors ...[]int32) (all [
 	return all, nil
 }
 
-// inputs are what trace.content takes: the log, and what comes at a slot on.
-func (c *conversation) inputs(position []int32, slot int) ([]*session.Array, error) {
-	tokens, at := make([]int32, 0, c.rows*c.slots), make([]int32, 0, c.rows*c.slots)
+// inputs are what trace.content takes: which tokens the log has, and what comes at a slot on.
+func (c *conversation) inputs(slot int, position, more []int32) ([]*session.Array, error) {
+	at := slices.Repeat([]int32{-1}, c.rows*c.slots)
 	for r := range c.rows {
-		for i, k := 0, int32(0); i < c.slots; i++ {
-			if i < len(c.log[r]) && c.log[r][i] >= 0 {
-				tokens, at = append(tokens, c.log[r][i]), append(at, k)
+		k := int32(0)
+		for i, t := range c.log[r] {
+			if t >= 0 {
+				at[r*c.slots+i] = k
 				k++
-			} else {
-				tokens, at = append(tokens, -1), append(at, -1)
 			}
 		}
 	}
-	a, err := c.put(c.slots, tokens)
-	if err != nil {
-		return nil, err
-	}
-	b, err := c.put(c.slots, at, position, c.last)
+	all, err := c.put(c.slots, at, position, more)
 	if err != nil {
 		return nil, err
 	}
 	number, err := c.net.integers(0, slot)
-	return append(append(a, b...), number...), err
+	return append(all, number...), err
 }
 
 // run runs a program on the cache, which is then as the program leaves it, and returns what
-// else it does. With bind the chat's names are those of the cache and its tokens after it.
-func (c *conversation) run(p *session.Program, in []*session.Array, bind bool) ([]*session.Array, error) {
-	k := len(c.cache)
-	call := session.Call{Inputs: slices.Concat(c.weights, c.cache, in)}
-	if c.named = bind && c.Chat != ""; c.named {
-		call.Names = append(c.names(), c.prefix()+"tokens", c.prefix()+"last")
-		call.Names = append(call.Names, make([]string, len(p.Outputs())-k-2)...)
-	}
-	out, err := p.Run(call)
+// else it does.
+func (c *conversation) run(p *session.Program, in []*session.Array) ([]*session.Array, error) {
+	out, err := p.Run(session.Call{Inputs: slices.Concat(c.weights, c.cache, in)})
 	free(in...)
 	if err != nil {
 		return nil, err
 	}
-	c.cache = out[:k:k]
+	k := len(c.cache)
+	c.cache, c.dirty = out[:k:k], true
 	return out[k:], nil
 }
 
@@ -208,10 +195,10 @@ func (c *conversation) draw(left []int32, count int, stops func(r int, fresh []i
 	early, again := slices.Clone(left), false
 	for r, l := range fresh {
 		if k := stops(r, l); k < len(l) {
-			early[r], again = int32(k), true
+			fresh[r], early[r], again = l[:k], int32(k), true
 		}
 	}
-	if again && c.Chat != "" { // states as they were; the slots that the cache had then are as they were
+	if again && !c.windowed && c.Chat != "" && slices.Contains(c.layout.grows, false) { // states as they were; the slots that the cache had then are as they were
 		for i := range c.cache {
 			if !c.layout.grows[i] {
 				c.cache[i], before[i] = before[i], c.cache[i]
@@ -223,21 +210,16 @@ func (c *conversation) draw(left []int32, count int, stops func(r int, fresh []i
 			return nil, 0, err
 		}
 	}
-	if !c.windowed {
-		free(before...)
-	}
-	steps = c.commit(fresh)
 	if c.windowed {
-		err = c.save()
+		c.cache = nil // it lacks tokens
 	}
-	for r, l := range fresh {
-		fresh[r] = l[:min(len(l), int(early[r]))]
-	}
-	return fresh, steps, err
+	free(before...)
+	steps = c.note(fresh)
+	return fresh, steps, c.commit()
 }
 
-// commit notes what was drawn, and in which slots the tokens before it are.
-func (c *conversation) commit(fresh [][]int32) (steps int) {
+// note notes what was drawn, and in which slots the tokens before it are.
+func (c *conversation) note(fresh [][]int32) (steps int) {
 	for _, l := range fresh {
 		steps = max(steps, len(l))
 	}
@@ -262,7 +244,7 @@ func (c *conversation) decode(left []int32, count int) ([][]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := c.inputs(c.positions(), c.slot)
+	in, err := c.inputs(c.slot, c.positions(), c.last)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +252,7 @@ func (c *conversation) decode(left []int32, count int) ([][]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := c.run(p, append(in, more...), true)
+	out, err := c.run(p, append(in, more...))
 	if err != nil {
 		return nil, err
 	}
@@ -348,7 +330,7 @@ func (c *conversation) numbers(left []int32, count int) (all []*session.Array, e
 }
 
 // grace is how long Stop waits for tokens that are being drawn.
-const grace = 700 * time.Millisecond
+var grace = 700 * time.Millisecond
 
 // drawn are the tokens that a program's last result has for each sequence.
 func (c *conversation) drawn(out []*session.Array) ([][]int32, error) {

@@ -82,44 +82,41 @@ func (d *drawing) loop(left *Node, state []*Node, step func(i *Node, state []*No
 // notFinite stands for a token whose logits are no numbers.
 const notFinite = -2
 
-// decodeProgram draws tokens with a cache: variables, cache, tokens [rows slots], at alike,
-// position, last, left [rows], slot, drawing → cache, tokens, last, fresh [rows columns].
+// decodeProgram draws tokens with a cache: variables, cache, at [rows slots], position, last
+// [rows], slot, left [rows], drawing → cache, fresh [rows columns].
 func (n *Net) decodeProgram(l *cacheLayout, rows, slots int, s sampling.Sampling) (*hlo.Program, error) {
 	return n.trace("decode", func(t *trace) []*Node {
 		variables, cache := t.variables(), t.slots(l.slots)
 		k := len(cache)
-		p := t.content(rows, slots)
+		p := t.content(rows, slots, "last")
 		left := Parameter(t.g, "left", shapes.Make(dtypes.Int32, rows))
 		d := t.drawing(rows, s)
 		t.set(variables)
 		none := AddScalar(d.none, -1)
-		state := append(append([]*Node{}, cache...), p.tokens, p.at, p.position, p.last)
+		state := append(append([]*Node{}, cache...), p.at, p.position, p.more)
 		out := d.loop(left, state, func(i *Node, state []*Node, active *Node) (*Node, func(written, token *Node) []*Node) {
-			tokens, at, position, last := state[k], state[k+1], state[k+2], state[k+3]
+			at, position, last := state[k], state[k+1], state[k+2]
 			place := Add(p.slot, i)
-			put := func(all, one *Node) *Node {
-				return DynamicUpdateSlice(all, InsertAxes(Where(active, one, none), -1), []*Node{d.zero, place})
-			}
-			tokens, at = put(tokens, last), put(at, position)
+			at = DynamicUpdateSlice(at, InsertAxes(Where(active, position, none), -1), []*Node{d.zero, place})
 			count := ConvertDType(active, dtypes.Int32)
 			c := &models.Cache{Position: position, Count: count, Slot: place, At: at, Old: l.among(state)}
 			y := t.continued(c, InsertAxes(last, -1))
 			return Reshape(y, rows, y.Shape().Size()/rows), func(written, token *Node) []*Node {
-				return append(append([]*Node{}, c.New...), tokens, at, Add(position, count), Where(written, token, Where(active, none, last)))
+				return append(append([]*Node{}, c.New...), at, Add(position, count), Where(written, token, Where(active, none, last)))
 			}
 		})
-		return append(out[:k+1:k+1], out[k+3], out[k+5])
+		return append(out[:k:k], out[k+4])
 	})
 }
 
-// content is parameters that say which tokens are in a cache, or will be.
-type content struct{ tokens, at, position, last, slot *Node }
+// content is parameters that say which tokens are in a cache, or will be, and one more [rows].
+type content struct{ at, position, more, slot *Node }
 
-func (t *trace) content(rows, slots int) content {
+func (t *trace) content(rows, slots int, more string) content {
 	of := func(name string, dims ...int) *Node {
 		return Parameter(t.g, name, shapes.Make(dtypes.Int32, dims...))
 	}
-	return content{of("tokens", rows, slots), of("at", rows, slots), of("position", rows), of("last", rows), of("slot")}
+	return content{of("at", rows, slots), of("position", rows), of(more, rows), of("slot")}
 }
 
 // among finds arrays by their names.
@@ -134,18 +131,17 @@ func (l *cacheLayout) among(nodes []*Node) func(name string, shape shapes.Shape)
 	}
 }
 
-// promptProgram puts tokens into a cache: variables, cache, tokens and at with them, position,
-// last, slot, ids [rows length], count [rows] → cache, tokens, last.
+// promptProgram puts tokens into a cache: variables, cache, at with them, position, count [rows],
+// slot, ids [rows length] → cache.
 func (n *Net) promptProgram(l *cacheLayout, rows, slots, length int) (*hlo.Program, error) {
 	return n.trace("prompt", func(t *trace) []*Node {
 		variables, cache := t.variables(), t.slots(l.slots)
-		p := t.content(rows, slots)
+		p := t.content(rows, slots, "count")
 		ids := Parameter(t.g, "ids", shapes.Make(dtypes.Int32, rows, length))
-		count := Parameter(t.g, "count", shapes.Make(dtypes.Int32, rows))
 		t.set(variables)
-		c := &models.Cache{Position: p.position, Count: count, Slot: p.slot, At: p.at, Old: l.among(cache)}
+		c := &models.Cache{Position: p.position, Count: p.more, Slot: p.slot, At: p.at, Old: l.among(cache)}
 		t.continued(c, ids)
-		return append(c.New, p.tokens, p.last)
+		return c.New
 	})
 }
 
@@ -199,9 +195,16 @@ func (n *Net) fingerprintProgram() (*hlo.Program, error) {
 	return n.trace("fingerprint", func(t *trace) []*Node {
 		sum := t.scalar(int32(0))
 		for i, x := range t.variables() {
-			if x.DType() == dtypes.Float32 {
+			var bits *Node
+			switch x.DType() {
+			case dtypes.Float32:
+				bits = Bitcast(x, dtypes.Int32)
+			case dtypes.Int8:
+				bits = ConvertDType(x, dtypes.Int32)
+			}
+			if bits != nil {
+				bits = Reshape(bits, x.Shape().Size())
 				odd := AddScalar(MulScalar(Iota(t.g, shapes.Make(dtypes.Int32, x.Shape().Size()), 0), 2), 1)
-				bits := Reshape(Bitcast(x, dtypes.Int32), x.Shape().Size())
 				sum = Add(sum, MulScalar(ReduceAllSum(Mul(bits, odd)), float64(2*i+1)))
 			}
 		}

@@ -56,7 +56,6 @@ func (n *Net) Generate(prompt any, s Sampling) (g *result.Generated, err error) 
 	if err != nil {
 		return nil, bad(err)
 	}
-	defer c.close()
 	err = w.write(c)
 	w.result.Elapsed = time.Since(w.began) - w.result.Compile
 	if err != nil && isEnd(ctx, err) {
@@ -136,7 +135,8 @@ func (w *writing) display() (end func(*result.Generated, error)) {
 }
 
 // write draws all tokens, in chunks between which the text is shown and Stop is seen.
-func (w *writing) write(c *conversation) error {
+func (w *writing) write(c *conversation) (err error) {
+	defer func() { err = c.close(err) }()
 	if err := c.read(); err != nil {
 		return err
 	}

@@ -48,11 +48,11 @@ func (n *Net) headOf(s *Set, examples int) (h lower.Head, why string) {
 			why = "the last layer has an activation"
 		}
 	case models.Tied:
+		if n.model.Adapted(l.Of) {
+			why = "the table of the last layer has int8 weights"
+		}
 	default:
 		why = "the last layer is neither a Dense nor a Tied"
-	}
-	if names := n.model.Names(); n.model.Adapted(names[len(names)-1]) {
-		why = "the last layer has LoRA or int8 weights"
 	}
 	if names := n.model.Names(); n.model.Adapted(names[len(names)-1]) {
 		why = "the last layer is not its weights alone (LoRA or Int8)"

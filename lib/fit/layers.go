@@ -9,6 +9,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/fit/phases"
+	"gaiden/lib/gradient"
 	"gaiden/lib/models"
 )
 
@@ -72,7 +73,7 @@ func (p *phaseWriter) layers(ctx context.Context) (seed phases.Program, layers [
 	first, err := p.write("loss/backward", func(t *trace) ([]string, []*Node) {
 		w := p.fullStep(t)
 		from := NodeId(len(t.g.Nodes()))
-		g := Gradient(w.loss, w.out)
+		g := gradient.Final(w.loss, w.out)
 		return []string{"up/" + itoa(len(derived))}, t.extract(min(from, w.score), g)
 	})
 	if err != nil {
@@ -166,7 +167,7 @@ func (l *layerWriter) build(t *trace, input, derive bool) (y *Node, names []stri
 		} else {
 			up = Parameter(t.g, "up/"+itoa(l.index+1), l.output)
 		}
-		gradients = Gradient(ReduceAllSum(Mul(y, up)), wrt...)
+		gradients = gradient.Final(ReduceAllSum(Mul(y, up)), wrt...)
 	}
 	return y, names, gradients, from
 }

@@ -48,7 +48,7 @@ func (n *Net) groupsFit(l *layout) error {
 		names = append(names, v.name)
 	}
 	if p := n.model.Unadapted(names); p != "" {
-		return fmt.Errorf("fit: %s: no dense layer has the pattern %q of LoRA or Int8: want one that some have, such as %q for all; variables are %s", n.name, p, "*", strings.Join(names, ", "))
+		return fmt.Errorf("fit: %s: no layer has the pattern %q of LoRA (dense layers) or Int8 (these and embeddings): want one that some have, such as %q for all; variables are %s", n.name, p, "*", strings.Join(names, ", "))
 	}
 	o, is := n.config.Optimizer.(optim.Optimizer)
 	if !is {

@@ -12,6 +12,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fit/phases"
+	"gaiden/lib/gradient"
 	"gaiden/lib/session"
 )
 
@@ -212,7 +213,7 @@ func (p *phaseWriter) fullStep(t *trace) fullStep {
 	for _, i := range p.net.layout.trained {
 		trained = append(trained, w.variables[i])
 	}
-	w.gradients = Gradient(w.loss, trained...)
+	w.gradients = gradient.Final(w.loss, trained...)
 	return w
 }
 

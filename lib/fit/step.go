@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/fit/step"
+	"gaiden/lib/gradient"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/metrics"
 	"gaiden/lib/models"
@@ -26,6 +28,7 @@ type stepWriter struct {
 	added              []*Node // by layers, and not taken by Added yet
 	names              []string
 	reports            []*Node
+	adapted            []*Node // variables by Adapted; nil outside of it
 	training           bool
 	gradients          []*Node // of the sum of losses of a part of a batch, which Minimize leaves to Accumulate
 	calls              []int   // of Minimize so far, for each trained variable
@@ -75,11 +78,35 @@ func (w *stepWriter) Random(normal bool, shape shapes.Shape) *Node {
 
 func (w *stepWriter) Minimize(loss *Node, layers ...string) {
 	w.scalar("Step.Minimize", loss)
-	of := w.trained(layers)
+	if w.adapted != nil {
+		panic(errors.New("Step.Minimize inside of Step.Adapted: want it after that, of a loss made there"))
+	}
+	of := w.trained("Minimize", layers)
 	w.loss = append(w.loss, StopGradient(loss))
 	if w.training {
 		w.minimize(loss, of)
 	}
+}
+
+func (w *stepWriter) Adapted(loss *Node, rate float64, then func(), layers ...string) {
+	w.scalar("Step.Adapted", loss)
+	of, l, outside := w.trained("Adapted", layers), &w.t.net.layout, w.adapted
+	before := outside
+	if before == nil {
+		before = w.variables
+	}
+	var wrt []*Node
+	for _, k := range of {
+		wrt = append(wrt, before[l.trained[k]])
+	}
+	w.adapted = w.t.buffers(before)
+	for i, g := range Gradient(loss, wrt...) {
+		w.adapted[l.trained[of[i]]] = Sub(wrt[i], MulScalar(g, rate))
+	}
+	w.t.set(w.adapted)
+	then()
+	w.adapted = outside
+	w.t.set(w.t.buffers(before))
 }
 
 func (w *stepWriter) Follow(part, other string, decay float64) {
@@ -273,11 +300,11 @@ func (w *stepWriter) scalar(what string, x *Node) {
 }
 
 // trained are the trained variables of some layers.
-func (w *stepWriter) trained(layers []string) (of []int) {
+func (w *stepWriter) trained(call string, layers []string) (of []int) {
 	l, names := &w.t.net.layout, w.t.net.model.Names()
 	for _, name := range layers {
 		if !slices.Contains(names, name) {
-			panic(fmt.Errorf("Step.Minimize of %q: want layers or parts of %s: %s", name, w.t.net.model.Name, strings.Join(names, ", ")))
+			panic(fmt.Errorf("Step.%s of %q: want layers or parts of %s: %s", call, name, w.t.net.model.Name, strings.Join(names, ", ")))
 		}
 	}
 	for k, i := range l.trained {
@@ -286,7 +313,7 @@ func (w *stepWriter) trained(layers []string) (of []int) {
 		}
 	}
 	if len(of) == 0 {
-		panic(fmt.Errorf("Step.Minimize of %s: got no weights that are trained, want some", strings.Join(layers, ", ")))
+		panic(fmt.Errorf("Step.%s of %s: got no weights that are trained, want some", call, strings.Join(layers, ", ")))
 	}
 	return of
 }
@@ -300,10 +327,10 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 	}
 	t.mark("loss/backward")
 	if w.part.Accumulate > 1 {
-		w.gradients = Gradient(MulScalar(loss, float64(w.part.Share()/w.part.Accumulate)), wrt...)
+		w.gradients = gradient.Final(MulScalar(loss, float64(w.part.Share()/w.part.Accumulate)), wrt...)
 		return
 	}
-	gradients := Gradient(loss, wrt...)
+	gradients := gradient.Final(loss, wrt...)
 	if w.part.Split {
 		t.allReduceFlat(gradients, nil, nil)
 		for i, g := range gradients {

@@ -62,32 +62,45 @@ func (n *Net) scalesOf(s slot) slot {
 	return n.layout.variables[slices.IndexFunc(n.layout.variables, func(v slot) bool { return v.name == name })]
 }
 
-// dequantize reads int8 weights [in out], each times the scale of its output.
+// scaleOf is the index of the scale of each int8 weight [rows columns]: scales are for each column,
+// or [rows 1].
+func scaleOf(weights, scales slot) func(i int) int {
+	columns := weights.shape.Dimensions[1]
+	if scales.shape.Rank() == 2 {
+		return func(i int) int { return i / columns }
+	}
+	return func(i int) int { return i % columns }
+}
+
+// dequantize reads int8 weights, each times its scale.
 func (n *Net) dequantize(s slot, a *session.Array, to []float32) error {
-	arrays, err := n.state([]slot{n.scalesOf(s)})
+	of := n.scalesOf(s)
+	arrays, err := n.state([]slot{of})
 	if err != nil {
 		return err
 	}
 	defer free(arrays...)
-	small, scales := make([]int8, len(to)), make([]float32, s.shape.Dimensions[1])
+	small, scales := make([]int8, len(to)), make([]float32, of.shape.Size())
 	if err := errors.Join(a.Values(small), arrays[0].Values(scales)); err != nil {
 		return err
 	}
+	at := scaleOf(s, of)
 	for i, q := range small {
-		to[i] = float32(q) * scales[i%len(scales)]
+		to[i] = float32(q) * scales[at(i)]
 	}
 	return nil
 }
 
-// quantize is weights [in out] as int8, with the scale of each output: its largest weight is 127.
-func quantize(weights []float32, out int) (small []int8, scales []float32) {
-	small, scales = make([]int8, len(weights)), make([]float32, out)
+// quantize is weights as int8, with their scales: the largest weight of each is 127.
+func quantize(weights []float32, s, of slot) (small []int8, scales []float32) {
+	small, scales = make([]int8, len(weights)), make([]float32, of.shape.Size())
+	at := scaleOf(s, of)
 	for i, w := range weights {
-		scales[i%out] = max(scales[i%out], float32(math.Abs(float64(w)))/127)
+		scales[at(i)] = max(scales[at(i)], float32(math.Abs(float64(w)))/127)
 	}
 	for i, w := range weights {
-		if s := scales[i%out]; s > 0 {
-			small[i] = int8(math.RoundToEven(float64(w / s)))
+		if scale := scales[at(i)]; scale > 0 {
+			small[i] = int8(math.RoundToEven(float64(w / scale)))
 		}
 	}
 	return small, scales
@@ -132,8 +145,8 @@ func (n *Net) setWeights(values []Tensor) error {
 		case slices.ContainsFunc(v.Data, func(x float32) bool { return x != x }):
 			return fmt.Errorf("fit: %s: number %d of %s is NaN: want numbers", n.name, slices.IndexFunc(v.Data, func(x float32) bool { return x != x }), v.Name)
 		case s.shape.DType == dtypes.Int8:
-			small, scales := quantize(v.Data, s.shape.Dimensions[1])
 			of := n.scalesOf(s)
+			small, scales := quantize(v.Data, s, of)
 			a, err1 := n.session.Put(small, s.shape, 0)
 			b, err2 := n.session.Put(scales, of.shape, 0)
 			if err := errors.Join(err1, err2); err != nil {

@@ -169,8 +169,8 @@ func TestAdapted(t *testing.T) {
 	}{
 		{"LoRA", models.LoRA{Rank: 2, Names: []string{"a", "b"}}, nil, ""},
 		{"both", models.LoRA{Rank: 2, Names: []string{"b"}}, []string{"*"}, ""},
-		{"default", models.LoRA{Rank: 2}, nil, `no dense layer has the pattern "*/query"`},
-		{"another layer", models.LoRA{}, []string{"a", "c"}, `no dense layer has the pattern "c"`},
+		{"default", models.LoRA{Rank: 2}, nil, `no layer has the pattern "*/query"`},
+		{"another layer", models.LoRA{}, []string{"a", "c"}, `no layer has the pattern "c"`},
 	} {
 		net.LoRA, net.Int8 = tt.lora, tt.int8
 		n, err := Attach(s, "net", net, Config{Seed: 1})

@@ -16,16 +16,25 @@ import (
 // result is [n out] of Compute's type. It has a gradient.
 func (o Ops) Linear(x, w, bias *Node, act kernels.Act) *Node {
 	n, in, out := sizes("Linear", x, w)
-	y := o.layer(x, w, bias, act)
-	return gradient.Define(StopGradient(y), operands(x, w, bias), func(g *Node) []*Node {
-		g = to(slope(act, to(g, dtypes.Float32), to(y, dtypes.Float32)), g.DType())
-		dx := o.LinearInput(g, w, nil, kernels.Identity)
-		op, is := choose(o, kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil})
-		if !is {
-			return []*Node{dx, o.weights(x, g), ReduceSum(to(g, dtypes.Float32), 0)}
+	biasOf := func(l []*Node) *Node {
+		if bias == nil {
+			return nil
 		}
-		return append([]*Node{dx}, o.call(op.Kernel(), x, g)...)
-	})
+		return l[2]
+	}
+	return gradient.Lowered(operands(x, w, bias), func(l []*Node) *Node {
+		x, w := l[0], l[1]
+		y := o.layer(x, w, biasOf(l), act)
+		return gradient.Define(StopGradient(y), l, func(g *Node) []*Node {
+			g = to(slope(act, to(g, dtypes.Float32), to(y, dtypes.Float32)), g.DType())
+			dx := o.LinearInput(g, w, nil, kernels.Identity)
+			op, is := choose(o, kernels.LinearUpdate{Batch: n, In: in, Out: out, X: x.DType(), G: g.DType(), Compute: o.Compute, NoBias: bias == nil})
+			if !is {
+				return []*Node{dx, o.weights(x, g), ReduceSum(to(g, dtypes.Float32), 0)}
+			}
+			return append([]*Node{dx}, o.call(op.Kernel(), x, g)...)
+		})
+	}, func(l []*Node) *Node { return o.linear(l[0], l[1], biasOf(l), act) })
 }
 
 // layer is Linear without a gradient.

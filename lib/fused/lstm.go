@@ -35,17 +35,20 @@ func (o Ops) LSTM(z, recurrent *Node) *Node {
 	if !is || !both {
 		return o.plainLSTM(z, recurrent)
 	}
-	out := o.call(forward.Kernel(), z, recurrent)
-	h, c, gates := out[0], out[1], out[2]
-	return gradient.Define(h, []*Node{z, recurrent}, func(v *Node) []*Node {
-		dz := o.call(back.Kernel(), v, gates, c, recurrent)[0]
-		if l.Length == 1 {
-			return []*Node{dz, ZerosLike(recurrent)}
-		}
-		before, after := Slice(h, AxisRange(0, l.Length-1)), Slice(dz, AxisRange(1, l.Length))
-		rows := (l.Length - 1) * l.Batch
-		return []*Node{dz, Einsum("ru,rg->ug", Reshape(before, rows, l.Units), Reshape(after, rows, 4*l.Units))}
-	})
+	return gradient.Lowered([]*Node{z, recurrent}, func(in []*Node) *Node {
+		z, recurrent := in[0], in[1]
+		out := o.call(forward.Kernel(), z, recurrent)
+		h, c, gates := out[0], out[1], out[2]
+		return gradient.Define(h, []*Node{z, recurrent}, func(v *Node) []*Node {
+			dz := o.call(back.Kernel(), v, gates, c, recurrent)[0]
+			if l.Length == 1 {
+				return []*Node{dz, ZerosLike(recurrent)}
+			}
+			before, after := Slice(h, AxisRange(0, l.Length-1)), Slice(dz, AxisRange(1, l.Length))
+			rows := (l.Length - 1) * l.Batch
+			return []*Node{dz, Einsum("ru,rg->ug", Reshape(before, rows, l.Units), Reshape(after, rows, 4*l.Units))}
+		})
+	}, func(in []*Node) *Node { return o.plainLSTM(in[0], in[1]) })
 }
 
 // plainLSTM is LSTM in GoMLX's ops: a loop, or place after place for a backend without

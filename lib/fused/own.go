@@ -2,8 +2,8 @@ package fused
 
 import (
 	"fmt"
+	"slices"
 
-	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
@@ -92,16 +92,13 @@ func (o Ops) own(own Own, in []*Node) *Node {
 		}
 	}
 	return gradient.Define(y, wrt, func(g *Node) []*Node {
-		fresh := make([]*Node, len(in))
-		for i, x := range in {
-			fresh[i] = Identity(x)
-		}
-		var by []*Node
-		for _, i := range at {
-			by = append(by, fresh[i])
-		}
-		sum := ReduceAllSum(ConvertDType(Mul(own.Plain(fresh...), StopGradient(g)), dtypes.Float32))
-		return Gradient(sum, by...)
+		return gradient.Of(func(fresh []*Node) *Node {
+			all := slices.Clone(in)
+			for k, i := range at {
+				all[i] = fresh[k]
+			}
+			return own.Plain(all...)
+		}, wrt, g)
 	})
 }
 

@@ -3,8 +3,12 @@
 package gradient
 
 import (
+	"fmt"
+
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
 )
 
 // Define is y, whose gradient for each of wrt is what backward returns for it where v is
@@ -52,6 +56,87 @@ func Define(y *Node, wrt []*Node, backward func(v *Node) []*Node) *Node {
 		v = got
 		return got
 	})
+}
+
+// DefineAll is Define for several nodes with a common gradient.
+func DefineAll(ys, wrt []*Node, backward func(v []*Node) []*Node) []*Node {
+	var flat []*Node
+	for _, y := range ys {
+		flat = append(flat, Reshape(ConvertDType(StopGradient(y), dtypes.Float32), -1))
+	}
+	parts := func(all *Node) (l []*Node) {
+		at := 0
+		for _, y := range ys {
+			s := y.Shape()
+			l = append(l, ConvertDType(Reshape(Slice(all, AxisRange(at, at+s.Size())), s.Dimensions...), s.DType))
+			at += s.Size()
+		}
+		return l
+	}
+	return parts(Define(Concatenate(flat, 0), wrt, func(v *Node) []*Node { return backward(parts(v)) }))
+}
+
+// Final is GoMLX's Gradient where nothing differentiates the result, as in a training step.
+// Expressions of this package then have the gradients that are computed fastest; those of any
+// other Gradient can be differentiated again.
+func Final(loss *Node, wrt ...*Node) []*Node {
+	g := loss.Graph()
+	before := !Again(g)
+	model.SetGraphParam(g, finalKey, true)
+	defer model.SetGraphParam(g, finalKey, before)
+	return Gradient(loss, wrt...)
+}
+
+const finalKey = "/gaiden/final gradient"
+
+// Again says whether the gradient that is being derived may be differentiated again. Then
+// backward of [Define] has to return expressions with gradients, or [Once].
+func Again(g *Graph) bool {
+	final, _ := model.GetGraphParam(g, finalKey)
+	return final != true
+}
+
+// Of is the gradient for wrt of what f makes of it, where v is the gradient of that: in
+// operations that can be differentiated again, if those of f can.
+func Of(f func(wrt []*Node) *Node, wrt []*Node, v *Node) []*Node {
+	fresh := make([]*Node, len(wrt))
+	for i, x := range wrt {
+		fresh[i] = Identity(x)
+	}
+	return Gradient(ReduceAllSum(ConvertDType(Mul(f(fresh), v), dtypes.Float32)), fresh...)
+}
+
+// Lowered is op of some nodes. Its gradient is that of op, or where that may be differentiated
+// again, that of plain, the same in operations with gradients of any order.
+func Lowered(in []*Node, op, plain func(in []*Node) *Node) *Node {
+	var got []*Node
+	given := make([]*Node, len(in))
+	for i, x := range in {
+		given[i] = IdentityWithCustomGradient(x, func(_, v *Node) *Node {
+			if got != nil {
+				return got[i]
+			}
+			return v
+		})
+	}
+	return IdentityWithCustomGradient(op(given), func(_, v *Node) *Node {
+		if got = nil; Again(v.Graph()) {
+			got = Of(plain, in, v)
+		}
+		return v
+	})
+}
+
+// Once is gradients of some nodes that cannot be differentiated again: doing it is an error.
+func Once(gradients, of []*Node, what string) []*Node {
+	if !Again(of[0].Graph()) {
+		return gradients
+	}
+	all := make([]*Node, len(gradients))
+	for i, x := range gradients {
+		all[i] = Define(x, of, func(*Node) []*Node { panic(fmt.Errorf("%s: this has a gradient, but no second derivative", what)) })
+	}
+	return all
 }
 
 // Reversed is x with an axis in reverse, which has a gradient.

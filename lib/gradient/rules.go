@@ -13,8 +13,10 @@ import (
 // of, so that second derivatives stopped there: of a penalty on the gradients of a critic, for
 // instance. These operations are linear, so the gradient of a gradient is the operation again:
 // that of a slice is padded, and that of the padding is a slice.
+var convolve = VJPRegistration[NodeTypeConvGeneral] // GoMLX's
+
 func init() {
-	slice, convolve := VJPRegistration[NodeTypeSlice], VJPRegistration[NodeTypeConvGeneral]
+	slice := VJPRegistration[NodeTypeSlice]
 	VJPRegistration[NodeTypeSlice] = func(node *Node, v []*Node, s shapes.Shape) []*Node {
 		out := slice(node, v, s)
 		if out[0].Type() == NodeTypePad {
@@ -29,18 +31,29 @@ func init() {
 		}
 		return []*Node{again(v[0]), nil}
 	}
+	for kind, what := range map[NodeType]string{NodeTypeWhile: "a loop, graph.While: want models.Scan, which has one", NodeTypeIf: "graph.If: want Where of both results"} {
+		VJPRegistration[kind] = func(*Node, []*Node, shapes.Shape) []*Node { panic(fmt.Errorf("there is no gradient of %s", what)) }
+	}
+	VJPRegistration[NodeTypeIdentity] = func(_ *Node, v []*Node, _ shapes.Shape) []*Node { return v }
 	VJPRegistration[NodeTypeReverse] = func(node *Node, v []*Node, _ shapes.Shape) []*Node {
 		return []*Node{node.CloneWithInputs(v[0])}
 	}
-	VJPRegistration[NodeTypeConvGeneral] = func(node *Node, v []*Node, s shapes.Shape) []*Node {
-		if again := known(node.Graph())[node]; again != nil {
-			from, kernel := node.Inputs()[0], node.Inputs()[1]
-			y := again(v[0])
-			return []*Node{y, kernel.CloneWithInputs(convolve(y, []*Node{from}, s)[1])}
-		}
-		out := convolve(node, v, s)
-		OfConvolution(out[0], func(v *Node) *Node { return node.CloneWithInputs(v, node.Inputs()[1]) })
-		return out
+	VJPRegistration[NodeTypeConvGeneral] = func(node *Node, v []*Node, s shapes.Shape) []*Node { return convolution(node, v[0], s) }
+}
+
+// convolution are the gradients for the images and the kernels of a convolution, where v is that
+// of its result. All three are linear in two of images, kernels and results, and the gradient of
+// each is made of the other two.
+func convolution(node *Node, v *Node, s shapes.Shape) []*Node {
+	got := convolve(node, []*Node{v}, s)
+	if !Again(node.Graph()) {
+		return got
+	}
+	x, w := node.Inputs()[0], node.Inputs()[1]
+	of := func(x, w *Node) *Node { return node.CloneWithInputs(x, w) }
+	return []*Node{
+		Define(StopGradient(got[0]), []*Node{v, w}, func(u *Node) []*Node { return []*Node{of(u, w), convolution(of(u, w), v, s)[1]} }),
+		Define(StopGradient(got[1]), []*Node{x, v}, func(u *Node) []*Node { return []*Node{convolution(of(x, u), v, s)[0], of(x, u)} }),
 	}
 }
 
@@ -55,14 +68,6 @@ func Padded(x, fill *Node, axes ...compute.PadAxis) *Node {
 		return Slice(v, part...)
 	}
 	return y
-}
-
-// OfConvolution gives x a gradient, which is that of a convolution for its images: a
-// convolution by the kernels in reverse. convolve is the convolution of other images.
-func OfConvolution(x *Node, convolve func(v *Node) *Node) {
-	if x.Type() == NodeTypeConvGeneral && x.Inputs()[1].Type() == NodeTypeReverse {
-		known(x.Graph())[x] = convolve
-	}
 }
 
 // known are gradients of a graph, and what their own gradient is made of.

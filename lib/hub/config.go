@@ -12,6 +12,27 @@ import (
 	"gaiden/lib/weights"
 )
 
+// absent are the values that transformers takes for fields that a file lacks, where they are not the
+// same for all kinds.
+var absent = map[string]map[string]any{
+	"mistral":     {"num_key_value_heads": 8.0, "sliding_window": 4096.0},
+	"qwen2":       {"num_key_value_heads": 32.0, "sliding_window": 4096.0, "max_window_layers": 28.0},
+	"qwen3":       {"num_key_value_heads": 32.0, "sliding_window": 4096.0, "max_window_layers": 28.0, "head_dim": 128.0},
+	"phi3":        {"rms_norm_eps": 1e-5},
+	"gemma":       {"num_key_value_heads": 16.0, "head_dim": 256.0},
+	"gemma2":      {"num_key_value_heads": 4.0, "head_dim": 256.0, "sliding_window": 4096.0, "query_pre_attn_scalar": 256.0, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
+	"gemma3_text": {"num_key_value_heads": 4.0, "head_dim": 256.0, "sliding_window": 4096.0, "query_pre_attn_scalar": 256.0, "rope_local_base_freq": 10000.0},
+	"roberta":     {"pad_token_id": 1.0},
+}
+
+// only are fields that some kinds have. Transformers does not look at them in files of others.
+var only = map[string]string{
+	"attention_bias": "llama qwen3 gemma gemma2 gemma3_text", "mlp_bias": "llama",
+	"attn_logit_softcapping": "gemma2", "final_logit_softcapping": "gemma2 gemma3_text", "query_pre_attn_scalar": "gemma2 gemma3_text",
+	"sliding_window": "mistral qwen2 qwen3 phi3 gemma2 gemma3_text", "layer_types": "qwen2 qwen3 gemma2 gemma3_text", "rope_local_base_freq": "gemma3_text",
+	"hidden_act": "llama mistral qwen2 qwen3 phi3 gemma bert roberta vit", "layer_norm_eps": "bert roberta vit", "position_embedding_type": "bert roberta",
+}
+
 // config is a config.json. The first thing that is wrong in it stays in err.
 type config struct {
 	kind   string
@@ -32,6 +53,16 @@ func readConfig(path string) (*config, error) {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
 	c.kind = c.text("model_type")
+	for key, value := range absent[c.kind] {
+		if _, is := c.keys[key]; !is {
+			c.keys[key] = value
+		}
+	}
+	for key, kinds := range only {
+		if !slices.Contains(strings.Fields(kinds), c.kind) {
+			delete(c.keys, key)
+		}
+	}
 	for _, key := range []string{"quantization_config", "compression_config"} {
 		if _, is := c.keys[key]; is {
 			return nil, fmt.Errorf("config.json has a %s: want the model with its own weights, which are not quantized", key)
@@ -142,7 +173,8 @@ func (c *config) prefix(name string) string {
 
 // tied says whether the head's weights are those of the embedding.
 func (c *config) tied() bool {
-	tied := c.bool("tie_word_embeddings", !c.has("lm_head.weight"))
+	always := c.kind == "gpt2" || strings.HasPrefix(c.kind, "gemma")
+	tied := c.bool("tie_word_embeddings", always || c.arrays != nil && !c.has("lm_head.weight"))
 	if tied {
 		c.ignore = append(c.ignore, "lm_head.weight")
 	}

@@ -125,11 +125,16 @@ func decoder(c *config) (func(length int) models.Net, []weights.Name) {
 		attention: models.Attention{Heads: heads, KVHeads: groups, HeadSize: size, Causal: true, SoftCap: c.float("attn_logit_softcapping"), Dropout: c.float("attention_dropout"),
 			NoBias: !c.bool("attention_bias", false) && c.kind != "qwen2", NoOutputBias: c.kind == "qwen2"},
 		feedForward: models.FeedForward{Hidden: hidden, Gated: true, NoBias: !c.bool("mlp_bias", false)}}
+	switch {
+	case !gemma:
+		b.feedForward.Act = c.act("silu", "hidden_act")
+	case number == "":
+		b.feedForward.Act = c.act("gelu_pytorch_tanh", "hidden_act")
+	default:
+		b.feedForward.Act = c.act("gelu_pytorch_tanh", "hidden_activation")
+	}
 	if gemma {
 		tokens.Scale = math.Sqrt(float64(width))
-		b.feedForward.Act = c.act("gelu_pytorch_tanh", "hidden_activation")
-	} else {
-		b.feedForward.Act = c.act("silu", "hidden_act")
 	}
 	if gemma && number != "" {
 		b.after = normal
@@ -142,8 +147,7 @@ func decoder(c *config) (func(length int) models.Net, []weights.Name) {
 		c.fail("use_bidirectional_attention is true: want a causal model")
 	}
 	windows := c.windows(layers)
-	scaling, _ := c.value("rope_scaling", "rope_parameters").(map[string]any)
-	theta, local := c.float("rope_theta"), c.float("rope_local_base_freq")
+	theta, local, scaling := c.rotary()
 	net := func(length int) models.Net {
 		frequencies, factor := c.rope(theta, scaling, size, length)
 		near := frequencies
@@ -204,11 +208,15 @@ func decoder(c *config) (func(length int) models.Net, []weights.Name) {
 func (c *config) windows(layers int) []int {
 	window, all := c.int("sliding_window"), make([]int, layers)
 	kinds, _ := c.value("layer_types").([]any)
+	if kinds != nil && len(kinds) != layers {
+		c.fail("layer_types has %d layers, and num_hidden_layers is %d: want as many", len(kinds), layers)
+		return all
+	}
 	period := int(or(float64(c.int("sliding_window_pattern", "_sliding_window_pattern")), 6))
 	for i := range all {
 		slides := false
 		switch {
-		case len(kinds) == layers:
+		case kinds != nil:
 			slides = kinds[i] == "sliding_attention"
 			if kinds[i] != "sliding_attention" && kinds[i] != "full_attention" {
 				c.fail("layer_types has %v: want sliding_attention or full_attention", kinds[i])

@@ -25,6 +25,9 @@ func encoder(c *config) (func(length int) models.Net, []weights.Name) {
 	if kind := c.text("position_embedding_type"); kind != "" && kind != "absolute" {
 		c.fail("position_embedding_type is %q: want absolute", kind)
 	}
+	if c.bool("is_decoder", false) {
+		c.fail("is_decoder is true: want an encoder")
+	}
 	normal := func(name string) models.Layer { return models.LayerNorm{Name: name, Epsilon: epsilon} }
 	roberta, distil := c.kind == "roberta", c.kind == "distilbert"
 	if distil {
@@ -111,12 +114,15 @@ func (c *config) ending(width, vocab int, act models.Act, normal func(string) mo
 		}
 		return first, slices.Concat(denseNames("pooler", p+"pooler.dense"), denseNames("head", "classifier"))
 	case "MaskedLM":
+		if !c.bool("tie_word_embeddings", true) {
+			c.fail("tie_word_embeddings is false: want true")
+		}
 		transform, scale, bias := "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"
 		switch {
 		case distil:
 			transform, scale, bias = "vocab_transform", "vocab_layer_norm", "vocab_projector.bias"
 		case roberta:
-			transform, scale, bias = "lm_head.dense", "lm_head.layer_norm", "lm_head.bias"
+			transform, scale, bias, act = "lm_head.dense", "lm_head.layer_norm", "lm_head.bias", models.GELU // whatever hidden_act is
 		}
 		return []models.Layer{models.Dense{Name: "transform", Units: width, Act: act}, normal("transform_norm"), models.Tied{Name: "head", Of: "tokens", Biases: true}},
 			slices.Concat(denseNames("transform", transform), normNames("transform_norm", scale), []weights.Name{{Variable: "head/biases", Array: bias}})
@@ -134,6 +140,9 @@ func vision(c *config) (func(length int) models.Net, []weights.Name) {
 	count := (side / patch) * (side / patch)
 	if side%patch != 0 {
 		c.fail("image_size is %d and patch_size %d: want a multiple", side, patch)
+	}
+	if !c.bool("qkv_bias", true) {
+		c.fail("qkv_bias is false: want true")
 	}
 	all := []models.Layer{models.Conv2D{Name: "patches", Channels: width, Kernel: patch, Stride: patch}, models.Unflatten{Name: "sequence", Dims: []int{count, width}}, // [n count width]
 		models.ClassToken{Name: "class"}, models.Positions{Name: "positions", Length: count + 1},

@@ -350,6 +350,76 @@ func TestLoRA(t *testing.T) {
 	}
 }
 
+// TestInt8Tied holds the same of tables of embeddings that are the head's weights, too: predicted,
+// generated, evaluated and saved.
+func TestInt8Tied(t *testing.T) {
+	s, name := open(t), "gemma2"
+	want := readValues(t)[name]
+	m, err := Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	length := len(want.IDs[0])
+	net := m.Net(length)
+	net.Int8 = []string{"tokens"}
+	n, err := fit.Attach(s, name, net, fit.Config{FirstLook: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.LoadWeights(m.Dir, m.Weights); err != nil {
+		t.Fatal(err)
+	}
+	p, err := n.Predict(want.IDs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "logits", p.Output, want.Logits, 0.03)
+	table, err := s.Array(name + "/tokens/weights")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shape, _ := table.Shape(); shape.DType != dtypes.Int8 || slices.Equal(p.Output, want.Logits) {
+		t.Errorf("%s: the table is %s, want int8", name, shape)
+	}
+	// The rounded weights, saved, are those of a net in float32.
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := n.SaveWeights(path, m.Weights); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := fit.Attach(s, name+"-plain", m.Net(length), fit.Config{FirstLook: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plain.LoadWeights(path, m.Weights); err != nil {
+		t.Fatal(err)
+	}
+	q, err := plain.Predict(want.IDs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "logits of the rounded weights in float32", q.Output, p.Output, 1e-4)
+	var results [2]float64
+	var texts [2][]int32
+	for i, n := range []*fit.Net{n, plain} {
+		g, err := n.Generate(want.IDs[:1], fit.Sampling{Length: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := n.Upload("x", fit.Data{X: want.IDs, Y: slices.Concat(want.IDs...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := n.Evaluate(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i], results[i] = g.Sequences[0].Tokens, r.Loss
+	}
+	if math.Abs(results[0]-results[1]) > 1e-4 || !slices.Equal(texts[0], texts[1]) {
+		t.Errorf("%s: losses %v, texts %v: want the same twice", name, results, texts)
+	}
+}
+
 // TestInt8 holds logits of int8 weights to those of the same weights in float32, within what
 // rounding does, and the weights to what they were.
 func TestInt8(t *testing.T) {

@@ -29,7 +29,7 @@ func (t *Tokenizer) addNormalizer(s section) error {
 	case "NFKD":
 		add(norm.NFKD.String)
 	case "Lowercase":
-		add(strings.ToLower)
+		add(lowercase)
 	case "StripAccents":
 		add(withoutAccents)
 	case "Prepend":
@@ -60,6 +60,14 @@ func (t *Tokenizer) addNormalizer(s section) error {
 			}
 			return b.String()
 		})
+	case "Precompiled":
+		m, err := openCharsmap(s.Charsmap)
+		if err != nil {
+			return err
+		}
+		add(m.normalize)
+	case "Nmt":
+		add(func(text string) string { return strings.Map(nmt, text) })
 	case "BertNormalizer":
 		lower := isTrue(s.Lowercase, true)
 		add(func(text string) string {
@@ -68,12 +76,12 @@ func (t *Tokenizer) addNormalizer(s section) error {
 				text = withoutAccents(text)
 			}
 			if lower {
-				text = strings.ToLower(text)
+				text = lowercase(text)
 			}
 			return text
 		})
 	default:
-		return fmt.Errorf("got a %s: want NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Prepend, Strip, Replace or BertNormalizer", s.Type)
+		return fmt.Errorf("got a %s: want NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Prepend, Strip, Replace, Precompiled, Nmt or BertNormalizer", s.Type)
 	}
 	return nil
 }
@@ -85,6 +93,11 @@ func isTrue(b *bool, otherwise bool) bool {
 	return *b
 }
 
+// lowercase is Unicode's: of one letter there are two characters.
+func lowercase(text string) string {
+	return strings.ToLower(strings.ReplaceAll(text, "İ", "i\u0307"))
+}
+
 func withoutAccents(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) {
@@ -92,6 +105,17 @@ func withoutAccents(text string) string {
 		}
 		return r
 	}, norm.NFD.String(text))
+}
+
+// nmt drops control characters, and makes spaces of others.
+func nmt(r rune) rune {
+	switch {
+	case r >= 1 && r <= 8, r == 0xb, r >= 0xe && r <= 0x1f, r == 0x7f, r == 0x8f, r == 0x9f:
+		return -1
+	case r == '\t', r == '\n', r == '\f', r == '\r', r == 0x1680, r >= 0x200b && r <= 0x200f, r == 0x2028, r == 0x2029, r == 0x2581, r == 0xfeff, r == 0xfffd:
+		return ' '
+	}
+	return r
 }
 
 // bertText is a text with spaces for all that is one, without control characters, and with
@@ -103,7 +127,7 @@ func bertText(text string, clean, chinese bool) string {
 		case clean && (r == 0 || r == utf8.RuneError || r != '\t' && r != '\n' && r != '\r' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)):
 		case clean && unicode.IsSpace(r):
 			b.WriteByte(' ')
-		case chinese && unicode.Is(unicode.Han, r):
+		case chinese && unicode.Is(ideographs, r):
 			b.WriteString(" " + string(r) + " ")
 		default:
 			b.WriteRune(r)
@@ -111,6 +135,10 @@ func bertText(text string, clean, chinese bool) string {
 	}
 	return b.String()
 }
+
+// ideographs are the blocks of Chinese characters that BERT knows, which is not all that is Han.
+var ideographs = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x3400, Hi: 0x4dbf, Stride: 1}, {Lo: 0x4e00, Hi: 0x9fff, Stride: 1}, {Lo: 0xf900, Hi: 0xfaff, Stride: 1}},
+	R32: []unicode.Range32{{Lo: 0x20000, Hi: 0x2a6df, Stride: 1}, {Lo: 0x2a700, Hi: 0x2b81f, Stride: 1}, {Lo: 0x2b920, Hi: 0x2ceaf, Stride: 1}, {Lo: 0x2f800, Hi: 0x2fa1f, Stride: 1}}}
 
 // gpt2Words is how GPT-2 splits a text: a space belongs to the word behind it.
 const gpt2Words = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`

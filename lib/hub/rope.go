@@ -2,17 +2,54 @@ package hub
 
 import "math"
 
+// rotary are the bases of rotary position embeddings, local for layers with a window, and their
+// scaling: fields of their own, or, since version 5 of transformers, rope_parameters.
+func (c *config) rotary() (theta, local float64, scaling map[string]any) {
+	of := func(all map[string]any, key string) map[string]any {
+		m, _ := all[key].(map[string]any)
+		return m
+	}
+	theta, local = c.float("rope_theta"), c.float("rope_local_base_freq")
+	scaling = of(c.keys, "rope_scaling")
+	p := of(c.keys, "rope_parameters")
+	if p == nil {
+		return theta, local, scaling
+	}
+	if theta != 0 || scaling != nil {
+		c.fail("rope_parameters is next to rope_theta or rope_scaling: want one of them")
+	}
+	if full, near := of(p, "full_attention"), of(p, "sliding_attention"); full != nil {
+		s := &config{keys: near}
+		if kind := s.text("rope_type"); kind != "" && kind != "default" {
+			c.fail("rope_parameters has the rope_type %q for sliding_attention: want default", kind)
+		}
+		p, local = full, or(s.float("rope_theta"), local)
+	}
+	s := &config{keys: p}
+	if part := s.float("partial_rotary_factor"); part != 0 {
+		c.keys["partial_rotary_factor"] = part
+	}
+	return s.float("rope_theta"), local, p
+}
+
 // rope are the frequencies of rotary position embeddings with one of transformers' scalings, for
 // sequences of a length, and the scale of the dot products of queries and keys that goes with it.
 func (c *config) rope(base float64, scaling map[string]any, size, length int) (frequencies []float64, factor float64) {
 	s := &config{keys: scaling}
 	kind := s.text("rope_type", "type")
 	if part := c.float("partial_rotary_factor"); part > 0 {
-		size = int(float64(size) * part)
+		rotated := int(float64(size) * part)
+		if rotated != size && (c.kind != "phi3" || rotated%2 != 0) {
+			c.fail("partial_rotary_factor is %g, %d of %d dimensions: want 1, or for phi3 an even number of them", part, rotated, size)
+		}
+		size = rotated
 	}
 	frequencies = make([]float64, size/2)
 	if base == 0 {
 		base = 10000
+		if c.kind == "gemma3_text" {
+			base = 1e6
+		}
 	}
 	fill := func() {
 		for i := range frequencies {

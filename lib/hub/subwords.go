@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,6 +22,7 @@ func openModel(raw json.RawMessage) (subwords, map[string]int32, error) {
 		FuseUnk      bool   `json:"fuse_unk"`
 		IgnoreMerges bool   `json:"ignore_merges"`
 		Longest      int    `json:"max_input_chars_per_word"`
+		UnkID        *int32 `json:"unk_id"`
 	}
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, nil, fmt.Errorf("model: %w", err)
@@ -28,8 +30,16 @@ func openModel(raw json.RawMessage) (subwords, map[string]int32, error) {
 	if m.Type == "" && m.Merges != nil { // as old files are
 		m.Type = "BPE"
 	}
-	if m.Type != "BPE" && m.Type != "WordPiece" {
-		return nil, nil, fmt.Errorf("model is %q: want BPE or WordPiece", m.Type)
+	switch m.Type {
+	case "Unigram":
+		u, err := openUnigram(m.Vocab, m.UnkID, m.ByteFallback)
+		if err != nil {
+			return nil, nil, err
+		}
+		return u, maps.Clone(u.ids), nil
+	case "BPE", "WordPiece":
+	default:
+		return nil, nil, fmt.Errorf("model is %q: want BPE, Unigram or WordPiece", m.Type)
 	}
 	var ids map[string]int32
 	if err := json.Unmarshal(m.Vocab, &ids); err != nil || len(ids) == 0 {
@@ -179,15 +189,13 @@ func (b *bpe) symbols(piece string) (list []symbol, err error) {
 		}
 		id, is := b.ids[key]
 		var bytes []int32
-		for k := 0; !is && b.bytes && k < len(s); k++ {
-			if id, is := b.ids[fmt.Sprintf("<0x%02X>", s[k])]; is {
-				bytes = append(bytes, id)
-			}
+		if !is && b.bytes {
+			bytes = byteTokens(b.ids, s)
 		}
 		switch {
 		case is:
 			add(id)
-		case len(bytes) == len(s):
+		case bytes != nil:
 			for _, id := range bytes {
 				add(id)
 			}

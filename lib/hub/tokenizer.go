@@ -7,18 +7,18 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
 
 	"gaiden/lib/data"
 )
 
-// Tokenizer is a tokenizer.json: byte-level or character-level BPE, or WordPiece, with what
+// Tokenizer is a tokenizer.json: byte-level or character-level BPE, Unigram or WordPiece, with what
 // stands around them. Goroutines may share it.
 type Tokenizer struct {
 	model     subwords
 	ids       map[string]int32
 	tokens    []string // by id; "": there is none
-	added     []addedToken
+	added     finder
+	later     finder // tokens that are found when the text is normalized
 	special   map[int32]bool
 	normalize []func(string) string
 	split     []func(pieces []string, first bool) []string
@@ -31,15 +31,6 @@ type Tokenizer struct {
 // subwords makes ids of a piece of text.
 type subwords interface {
 	encode(piece string, to []int32) ([]int32, error)
-}
-
-// addedToken is found in a text as it is.
-type addedToken struct {
-	ID      int32
-	Content string
-	Special bool
-	LStrip  bool
-	RStrip  bool
 }
 
 // section is a part of a tokenizer.json, of some type.
@@ -64,6 +55,7 @@ type fields struct {
 	PrependScheme    string `json:"prepend_scheme"`
 	Split            *bool
 	Content          string
+	Charsmap         string `json:"precompiled_charsmap"`
 	Prepend          string
 	StripLeft        bool  `json:"strip_left"`
 	StripRight       bool  `json:"strip_right"`
@@ -112,12 +104,12 @@ func parseTokenizer(b []byte) (*Tokenizer, error) {
 	if err := json.Unmarshal(b, &file); err != nil {
 		return nil, err
 	}
-	t := &Tokenizer{special: map[int32]bool{}, added: file.AddedTokens}
+	t := &Tokenizer{special: map[int32]bool{}}
 	var err error
 	if t.model, t.ids, err = openModel(file.Model); err != nil {
 		return nil, err
 	}
-	for _, a := range t.added {
+	for _, a := range file.AddedTokens {
 		t.ids[a.Content] = a.ID
 		t.special[a.ID] = a.Special
 	}
@@ -130,7 +122,6 @@ func parseTokenizer(b []byte) (*Tokenizer, error) {
 		}
 		t.tokens[id] = token
 	}
-	slices.SortStableFunc(t.added, func(a, b addedToken) int { return len(b.Content) - len(a.Content) }) // the longest counts
 	for _, part := range []struct {
 		name string
 		of   *section
@@ -142,6 +133,14 @@ func parseTokenizer(b []byte) (*Tokenizer, error) {
 		if err := part.add(*part.of); err != nil {
 			return nil, fmt.Errorf("%s: %w", part.name, err)
 		}
+	}
+	for _, a := range file.AddedTokens {
+		if !a.Normalized {
+			t.added.add(a)
+			continue
+		}
+		a.Content = t.normalized(a.Content)
+		t.later.add(a)
 	}
 	for _, name := range []string{"<pad>", "[PAD]", "<|endoftext|>", "<|end|>"} {
 		if id, is := t.ids[name]; is {
@@ -170,45 +169,34 @@ func (t *Tokenizer) Encode(text string) ([]int32, error) {
 		return nil, errors.New("hub: the model has no tokenizer.json: want tokens in place of a text")
 	}
 	ids := slices.Clone(t.before)
-	for first := true; text != "" || first; first = false {
-		at, end, token := t.nextAdded(text)
-		var err error
-		if ids, err = t.encodePiece(text[:at], first, ids); err != nil {
-			return nil, fmt.Errorf("hub: Encode(%.20q): %w", text, err)
+	for _, s := range t.added.split(text, true) {
+		all := []stretch{s}
+		if s.token == nil {
+			all = t.later.split(t.normalized(s.text), s.first)
 		}
-		if token == nil {
-			break
+		for _, s := range all {
+			if s.token != nil {
+				ids = append(ids, s.token.ID)
+				continue
+			}
+			var err error
+			if ids, err = t.encodePiece(s.text, s.first, ids); err != nil {
+				return nil, fmt.Errorf("hub: Encode(%.20q): %w", text, err)
+			}
 		}
-		ids, text = append(ids, token.ID), text[end:]
 	}
 	return append(ids, t.after...), nil
 }
 
-// nextAdded is the first added token in a text, with the spaces that it takes along; nil: none.
-func (t *Tokenizer) nextAdded(text string) (at, end int, found *addedToken) {
-	at = len(text)
-	for i, a := range t.added {
-		if k := strings.Index(text, a.Content); a.Content != "" && k >= 0 && k < at {
-			at, end, found = k, k+len(a.Content), &t.added[i]
-		}
-	}
-	if found != nil && found.LStrip {
-		at = len(strings.TrimRightFunc(text[:at], unicode.IsSpace))
-	}
-	if found != nil && found.RStrip {
-		end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
-	}
-	return at, end, found
-}
-
-// encodePiece appends the ids of a text without added tokens. first: it is the beginning.
-func (t *Tokenizer) encodePiece(text string, first bool, ids []int32) (_ []int32, err error) {
-	if text == "" {
-		return ids, nil
-	}
+func (t *Tokenizer) normalized(text string) string {
 	for _, f := range t.normalize {
 		text = f(text)
 	}
+	return text
+}
+
+// encodePiece appends the ids of a normalized text without added tokens. first: it is the beginning.
+func (t *Tokenizer) encodePiece(text string, first bool, ids []int32) (_ []int32, err error) {
 	pieces := []string{text}
 	for _, f := range t.split {
 		pieces = f(pieces, first)

@@ -6,6 +6,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/gradient"
 )
 
 // CTC is -log of the probability of a sequence of labels by logits of more time steps, over
@@ -128,8 +130,9 @@ func (l CTC) Apply(out, labels, v *Node) (loss, weight *Node) {
 	// The gradient by logits: their softmax less how probable each class is at each step.
 	ways := Sub(Sub(Add(forward, backward), emit), BroadcastToDims(Reshape(total, 1, n, 1), steps, n, slots))
 	at := Einsum("tns,nsc->ntc", Exp(MinScalar(ways, 0)), hot)
-	gradient := Where(BroadcastToDims(Reshape(fits, n, 1, 1), d...), Sub(Exp(p), at), ZerosLike(p))
-	linear := rowSums(Mul(out, StopGradient(gradient)))
+	slope := Where(BroadcastToDims(Reshape(fits, n, 1, 1), d...), Sub(Exp(p), at), ZerosLike(p))
+	out = IdentityWithCustomGradient(out, func(out, v *Node) *Node { return gradient.Once([]*Node{v}, []*Node{out}, "losses.CTC")[0] })
+	linear := rowSums(Mul(out, StopGradient(slope)))
 	value = Add(StopGradient(value), Sub(linear, StopGradient(linear)))
 	return weightedExamples(value, v)
 }

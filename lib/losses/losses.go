@@ -106,8 +106,8 @@ func (l Visibility) Apply(out, y, v *Node) (loss, weight *Node) {
 	}
 	// Linear in out, so that what arrives at out is 1/N for each number; the
 	// hook makes the article's gradient of it.
-	d := StopGradient(Mul(Sub(out, y), v))
+	d := Mul(Sub(out, y), v)
 	out = IdentityWithCustomGradient(out, func(_, up *Node) *Node { return Mul(MulScalar(up, 2), Mul(d, v)) })
-	value := rowSums(Square(d))
+	value := rowSums(Square(StopGradient(d)))
 	return Add(value, Sub(rowSums(out), StopGradient(rowSums(out)))), weight
 }

@@ -51,7 +51,7 @@ func (n Net) checkAdapt() error {
 	return nil
 }
 
-// Adapted says whether a dense layer is not x·weights alone, for LoRA or Int8; with no name,
+// Adapted says whether a layer is not its weights alone, for LoRA or Int8; with no name,
 // whether one of the net's is.
 func (n Net) Adapted(layer string) bool {
 	patterns := slices.Concat(n.LoRA.patterns(), n.Int8)
@@ -68,7 +68,7 @@ func patternOf(patterns []string, name string) string {
 	return ""
 }
 
-// Unadapted is a pattern of LoRA or Int8 that no dense layer has, by the names of the net's
+// Unadapted is a pattern of LoRA or Int8 that no layer with such weights has, by the names of the net's
 // variables; "": there is none.
 func (n Net) Unadapted(variables []string) (pattern string) {
 	for ending, patterns := range map[string][]string{"/lora_a": n.LoRA.patterns(), "/scales": n.Int8} {
@@ -118,11 +118,17 @@ func (l LoRA) narrow(scope *model.Scope, rows *Node, units int) *Node {
 }
 
 // quantized is rows [n in] times weights that are int8 [in out], with a scale for each output.
-// They are no variables that are trained: fit makes them of numbers that it loads.
 func quantized(scope *model.Scope, rows *Node, units int) *Node {
-	g, in := rows.Graph(), rows.Shape().Dimensions[1]
-	w := scope.WithInitializer(Zeros).VariableWithShape("weights", shapes.Make(dtypes.Int8, in, units)).SetTrainable(false)
-	scale := scope.WithInitializer(Ones).VariableWithShape("scales", shapes.Make(dtypes.Float32, units)).SetTrainable(false)
-	y := MatMul(rows, ConvertDType(w.NodeValue(g), rows.DType()))
-	return Mul(y, ExpandLeftToRank(ConvertDType(scale.NodeValue(g), rows.DType()), 2))
+	w, scale := int8Weights(scope, rows.Graph(), rows.Shape().Dimensions[1], units, units)
+	y := MatMul(rows, ConvertDType(w, rows.DType()))
+	return Mul(y, ExpandLeftToRank(ConvertDType(scale, rows.DType()), 2))
+}
+
+// int8Weights are weights [rows columns] and their scales, which are [columns], or [rows 1]. They
+// are no variables that are trained: fit makes them of numbers that it loads.
+func int8Weights(scope *model.Scope, g *Graph, rows, columns int, scales ...int) (w, scale *Node) {
+	get := func(name string, first model.VariableInitializer, shape shapes.Shape) *Node {
+		return scope.WithInitializer(first).VariableWithShape(name, shape).SetTrainable(false).NodeValue(g)
+	}
+	return get("weights", Zeros, shapes.Make(dtypes.Int8, rows, columns)), get("scales", Ones, shapes.Make(dtypes.Float32, scales...))
 }

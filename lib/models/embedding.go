@@ -34,8 +34,15 @@ func (l Embedding) Apply(scope *model.Scope, x *Node) *Node {
 	if !x.DType().IsInt() {
 		panic(fmt.Errorf("got an input of %s: want integers, which ids are: examples as []int32", x.DType()))
 	}
-	table := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), l.Vocab, l.Units)
-	y := Gather(table, InsertAxes(x, -1), false)
+	var y *Node
+	if _, int8 := adaptation(scope); int8 {
+		table, scales := int8Weights(scope, x.Graph(), l.Vocab, l.Units, l.Vocab, 1)
+		at := InsertAxes(x, -1)
+		y = Mul(ConvertDType(Gather(table, at, false), scales.DType()), Gather(scales, at, false))
+	} else {
+		table := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), l.Vocab, l.Units)
+		y = Gather(table, InsertAxes(x, -1), false)
+	}
 	if l.Scale != 0 {
 		y = MulScalar(y, l.Scale)
 	}

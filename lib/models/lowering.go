@@ -54,15 +54,15 @@ func loweringOf(g *Graph) Lowering {
 	if b, is := g.Backend().(interface{ Lowering() Lowering }); is {
 		return b.Lowering()
 	}
-	return plain{}
+	return Plain{}
 }
 
-// plain is a lowering in GoMLX's own operations, with the gradients that GoMLX derives.
-type plain struct{}
+// Plain is a lowering in GoMLX's own operations, with the gradients that GoMLX derives, and theirs.
+type Plain struct{}
 
 // Convolve adds zeros to the images and to kernels of an even size: GoMLX v0.28.2 has no
 // gradient for much padding, and shifts the one of an even kernel by one place.
-func (plain) Convolve(x, w *Node, c Convolution) *Node {
+func (Plain) Convolve(x, w *Node, c Convolution) *Node {
 	even := 1 - w.Shape().Dimensions[0]%2
 	for i, p := range c.Pads {
 		x = padded(x, 1+i, p[0], p[1]+even)
@@ -87,7 +87,7 @@ func Depthwise(x, w *Node, c Convolution) *Node {
 	return y
 }
 
-func (plain) Depthwise(x, w *Node, c Convolution) *Node { return Depthwise(x, w, c) }
+func (Plain) Depthwise(x, w *Node, c Convolution) *Node { return Depthwise(x, w, c) }
 
 // padded is x with zeros before and after it on an axis. GoMLX has no gradient of Pad.
 func padded(x *Node, axis, before, after int) *Node {
@@ -109,7 +109,7 @@ func padded(x *Node, axis, before, after int) *Node {
 	return Concatenate(parts, axis)
 }
 
-func (plain) MaxPool(x *Node, l MaxPool2D, _ Again) *Node {
+func (Plain) MaxPool(x *Node, l MaxPool2D, _ Again) *Node {
 	if l.Gradient == Mask && l.Stride == l.Window && l.Pad == 0 {
 		d := x.Shape().Dimensions
 		height, width := d[1]/l.Stride, d[2]/l.Stride
@@ -119,7 +119,7 @@ func (plain) MaxPool(x *Node, l MaxPool2D, _ Again) *Node {
 	return MaxPool(x).Window(l.Window).Strides(l.Stride).PaddingPerDim([][2]int{{l.Pad, l.Pad}, {l.Pad, l.Pad}}).Done()
 }
 
-func (p plain) Dense(x, w, biases *Node, act Act) *Node {
+func (p Plain) Dense(x, w, biases *Node, act Act) *Node {
 	y := MatMul(x, w)
 	if biases != nil {
 		y = p.AddBiases(y, biases)
@@ -127,10 +127,10 @@ func (p plain) Dense(x, w, biases *Node, act Act) *Node {
 	return act.of(y)
 }
 
-func (plain) AddBiases(y, biases *Node) *Node { return Add(y, ExpandLeftToRank(biases, y.Rank())) }
+func (Plain) AddBiases(y, biases *Node) *Node { return Add(y, ExpandLeftToRank(biases, y.Rank())) }
 
 // LSTM is unrolled: GoMLX has no gradient of a loop.
-func (plain) LSTM(z, biases, recurrent, h, c *Node, _ bool) (outputs, cells *Node) {
+func (Plain) LSTM(z, biases, recurrent, h, c *Node, _ bool) (outputs, cells *Node) {
 	n, u := h.Shape().Dimensions[0], h.Shape().Dimensions[1]
 	length := z.Shape().Dimensions[0] / n
 	if biases != nil {
@@ -148,7 +148,7 @@ func (plain) LSTM(z, biases, recurrent, h, c *Node, _ bool) (outputs, cells *Nod
 }
 
 // Scan is unrolled, too.
-func (plain) Scan(cell Cell, state []*Node, x *Node, _ []*Node, _ bool) *Node {
+func (Plain) Scan(cell Cell, state []*Node, x *Node, _ []*Node, _ bool) *Node {
 	var all []*Node
 	for i := range x.Shape().Dimensions[0] {
 		var y *Node
@@ -164,10 +164,10 @@ func (plain) Scan(cell Cell, state []*Node, x *Node, _ []*Node, _ bool) *Node {
 func Recurrence(z, recurrent *Node) (h *Node) {
 	d := z.Shape().Dimensions
 	zero := Zeros(z.Graph(), shapes.Make(z.DType(), d[1], d[2]/4))
-	h, _ = plain{}.LSTM(Reshape(z, d[0]*d[1], d[2]), nil, recurrent, zero, zero, false)
+	h, _ = Plain{}.LSTM(Reshape(z, d[0]*d[1], d[2]), nil, recurrent, zero, zero, false)
 	return h
 }
 
-func (plain) Attend(q, k, v *Node, a Attending) *Node { return Attend(q, k, v, a) }
+func (Plain) Attend(q, k, v *Node, a Attending) *Node { return Attend(q, k, v, a) }
 
-func (plain) Recomputes(int64) bool { return false }
+func (Plain) Recomputes(int64) bool { return false }

@@ -28,7 +28,7 @@ type Net struct {
 	Function func(scope *model.Scope, in Inputs) *Node
 
 	LoRA LoRA     // narrow matrices next to those of dense layers, for fine-tuning
-	Int8 []string // patterns of dense layers whose weights are int8, with a scale for each output; they are not trained
+	Int8 []string // patterns of dense layers and embeddings whose weights are int8, with a scale for each output or id; they are not trained
 
 	wrong error // of a function that made the net; see Check
 	parts bool  // see Parts

@@ -5,6 +5,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"gaiden/lib/gradient"
 )
 
 // BatchNorm normalizes each channel, the last axis, over a batch while the net
@@ -28,15 +30,19 @@ func (l BatchNorm) Apply(scope *model.Scope, x *Node) *Node {
 	return y
 }
 
+func (l BatchNorm) epsilon() float64 {
+	if l.Epsilon == 0 {
+		return 1e-5
+	}
+	return l.Epsilon
+}
+
 // apply's again is nil where nothing is recomputed.
 func (l BatchNorm) apply(scope *model.Scope, x *Node) (y *Node, again Again) {
 	must(l)
-	momentum, epsilon := l.Momentum, float32(l.Epsilon)
+	momentum, epsilon := l.Momentum, float32(l.epsilon())
 	if momentum == 0 {
 		momentum = 0.9
-	}
-	if epsilon == 0 {
-		epsilon = 1e-5
 	}
 	g, d := x.Graph(), x.Shape().Dimensions
 	axis := len(d) - 1
@@ -63,7 +69,19 @@ func (l BatchNorm) apply(scope *model.Scope, x *Node) (y *Node, again Again) {
 		y = normal(x, mean.NodeValue(g), variance.NodeValue(g))
 	} else {
 		var m, v *Node
-		y, m, v = InternalBatchNormForTraining(x, scale, offset, epsilon, axis)
+		y = gradient.Lowered([]*Node{x, scale, offset}, func(in []*Node) *Node {
+			var y *Node
+			y, m, v = InternalBatchNormForTraining(in[0], in[1], in[2], epsilon, axis)
+			return y
+		}, func(in []*Node) *Node { // its gradient is an operation without one
+			over := make([]int, axis)
+			for i := range over {
+				over[i] = i
+			}
+			x := Sub(in[0], ReduceAndKeep(in[0], ReduceMean, over...))
+			x = Mul(x, Inverse(Sqrt(AddScalar(ReduceAndKeep(Square(x), ReduceMean, over...), l.epsilon()))))
+			return Add(Mul(x, ExpandLeftToRank(in[1], x.Rank())), ExpandLeftToRank(in[2], x.Rank()))
+		})
 		y = ConvertDType(y, kind)
 		running(m, v)
 		if loweringOf(g).Recomputes(in.Shape().ByteSize()) {

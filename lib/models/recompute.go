@@ -14,20 +14,12 @@ import (
 // memory cost"), with the same random numbers, as torch.utils.checkpoint does.
 func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 	g := x.Graph()
-	values := func() map[*model.Variable]*Node {
-		all := map[*model.Variable]*Node{}
-		for v := range scope.IterVariables() {
-			all[v] = v.NodeValue(g)
-		}
+	values := func() values {
+		all := valuesOf(scope, g)
 		if v := scope.Store().GetVariable("/" + model.RNGStateVariableName); v != nil {
 			all[v] = v.NodeValue(g)
 		}
 		return all
-	}
-	set := func(values map[*model.Variable]*Node) {
-		for v, x := range values {
-			v.SetNodeValue(x)
-		}
 	}
 	added, before := AddedLoss(g), values()
 	y, _ := apply(layer, scope, x, nil)
@@ -42,22 +34,43 @@ func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 		}
 	}
 	return gradient.Define(StopGradient(y), wrt, func(arrived *Node) []*Node {
+		stop, barrier := StopGradient, func(x *Node) *Node { return SchedulingBarrier(x, arrived) }
+		if gradient.Again(g) {
+			stop, barrier = Identity, Identity
+		}
 		after := values()
-		set(before)
+		before.set()
 		again := make([]*Node, len(wrt))
 		for i, x := range wrt {
-			again[i] = Identity(StopGradient(x))
+			again[i] = Identity(stop(x))
 		}
 		// Not before the gradient is there: else XLA would take what the forward pass has computed.
-		again[0] = HandMask(x, Identity(StopGradient(SchedulingBarrier(x, arrived))))
+		again[0] = HandMask(x, Identity(stop(barrier(x))))
 		for i, v := range weights {
 			v.SetNodeValue(again[1+i])
 		}
 		if v := scope.Store().GetVariable("/" + model.RNGStateVariableName); v != nil {
-			v.SetNodeValue(SchedulingBarrier(before[v], arrived))
+			v.SetNodeValue(barrier(before[v]))
 		}
 		y, _ := apply(layer, scope.ResetVisited(), again[0], nil)
-		set(after)
-		return Gradient(ReduceAllSum(Mul(y, StopGradient(arrived))), again...)
+		after.set()
+		return Gradient(ReduceAllSum(Mul(y, stop(arrived))), again...)
 	})
+}
+
+// values are those of variables in a graph.
+type values map[*model.Variable]*Node
+
+func valuesOf(scope *model.Scope, g *Graph) values {
+	all := values{}
+	for v := range scope.IterVariables() {
+		all[v] = v.NodeValue(g)
+	}
+	return all
+}
+
+func (all values) set() {
+	for v, x := range all {
+		v.SetNodeValue(x)
+	}
 }

@@ -83,7 +83,14 @@ func overTime(scope *model.Scope, x *Node, start []*Node, cell Cell) *Node {
 			weights = append(weights, v.NodeValue(g))
 		}
 	}
-	return timeFirst(loweringOf(g).Scan(cell, start, x, weights, scope.IsTraining(g)))
+	at := valuesOf(scope, g) // the gradient is written later, when a step may have set others
+	then := func(state []*Node, x *Node) ([]*Node, *Node) {
+		now := valuesOf(scope, g)
+		at.set()
+		defer now.set()
+		return cell(state, x)
+	}
+	return timeFirst(loweringOf(g).Scan(then, start, x, weights, scope.IsTraining(g)))
 }
 
 // timeFirst exchanges the first two axes.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -49,6 +50,16 @@ func (l Tied) Apply(scope *model.Scope, x *Node) *Node {
 		biases = variable(scope, g, "biases", nil, Fill(0), vocab)
 	}
 	rows := Reshape(x, x.Shape().Size()/lastAxis(x), lastAxis(x))
-	y := loweringOf(g).Dense(rows, Transpose(v.NodeValue(g), 0, 1), biases, nil)
+	table := Transpose(v.NodeValue(g), 0, 1)
+	var y *Node
+	if v.DType() == dtypes.Int8 {
+		scales := scope.Store().GetVariable(path.Join(path.Dir(at), "scales")).NodeValue(g)
+		y = Mul(MatMul(rows, ConvertDType(table, rows.DType())), ConvertDType(Transpose(scales, 0, 1), rows.DType()))
+		if biases != nil {
+			y = loweringOf(g).AddBiases(y, biases)
+		}
+	} else {
+		y = loweringOf(g).Dense(rows, table, biases, nil)
+	}
 	return Reshape(y, append(append([]int{}, d[:len(d)-1]...), vocab)...)
 }

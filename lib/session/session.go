@@ -253,7 +253,7 @@ func (s *Session) lost(err error) error {
 	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
 		e = wire.Errorf(wire.Lost, "session: worker %d has ended", s.welcome.Generation)
 	}
-	next, err := Config{Socket: s.conn.RemoteAddr().String(), Space: s.space, Client: "reconnect", NoStart: true}.Open()
+	next, err := s.Reconnect()
 	if err != nil {
 		return e.WithHint("the session is not running any more; the next cell starts one")
 	}
@@ -262,6 +262,12 @@ func (s *Session) lost(err error) error {
 		e.Text = fmt.Sprintf("%s; generation is now %d: %s", e.Text, w.Generation, w.Note)
 	}
 	return e.WithHint("run the cell again")
+}
+
+// Reconnect opens another connection to the same name space, such as to the worker that follows one
+// that has ended. Arrays and programs belong to the connection that made them.
+func (s *Session) Reconnect() (*Session, error) {
+	return Config{Socket: s.conn.RemoteAddr().String(), Space: s.space, Client: "reconnect", NoStart: true}.Open()
 }
 
 // fail ends the connection for all who wait.

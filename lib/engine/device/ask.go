@@ -33,6 +33,8 @@ func (c *conn) overtakes(id uint32, a wire.AskBody) bool {
 		}()
 	case wire.FollowJob:
 		go c.followJob(id, a)
+	case wire.Hosts:
+		go c.askHosts(id, a)
 	case wire.Stop:
 		go func() { // the answer says that all is saved
 			c.w.finish()

@@ -105,6 +105,9 @@ func (w *Worker) serve(sock *net.UnixConn) {
 		c.obey()
 	}()
 	err := c.readAll()
+	if w.Node != nil {
+		w.fail(errHungUp)
+	}
 	c.mu.Lock()
 	c.closed = true
 	c.changed.Broadcast()

@@ -23,7 +23,9 @@
 //     stopping anybody: an array does not change, and a program that is given one
 //     which is being saved writes its result elsewhere (take in execute.go);
 //   - jobs: loops that continue without a client (job.go, askjob.go), with a log;
-//   - undo: what the last cell has replaced, in the memory where it was (undo.go).
+//   - undo: what the last cell has replaced, in the memory where it was (undo.go);
+//   - hosts: followers, whose devices come after its own (nodes.go, follower.go, package
+//     hosts). Who joins or leaves, or is lost, ends the worker, and the next one has the rest.
 //
 // # What survives what
 //

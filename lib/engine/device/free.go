@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 
+	"gaiden/lib/engine/hosts"
 	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/sysinfo"
@@ -16,7 +17,7 @@ const hungry = 256 << 20
 
 // needs is how much memory a run of a program takes on each device besides its inputs, and of
 // that besides its outputs, in bytes: 0 where the plugin does not tell.
-func needs(exe *pjrt.Program) (all, scratch int64) {
+func needs(exe *hosts.Program) (all, scratch int64) {
 	m, err := exe.MemoryStats()
 	if err != nil || m.Outputs < 0 || m.Temporary < 0 {
 		return 0, 0

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"gaiden/lib/engine/hosts"
 	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 )
@@ -19,7 +21,7 @@ import (
 // nothing, as a program of the user's may say the same: a device is lost when it
 // does not take and release four bytes.
 type health struct {
-	try func(*pjrt.Device) error // moves four bytes to a device and back
+	try func(*hosts.Device) error // moves four bytes to a device and back
 
 	mu     sync.Mutex    // protects following
 	answer chan struct{} // closed when the answer is there, nil when nobody has asked
@@ -73,10 +75,7 @@ func (w *Worker) probe(cause *wire.Error) {
 		return
 	}
 	w.Logf("%v; the devices do not answer any more: %v", cause, failed)
-	w.once.Do(func() { // unless it was asked to stop
-		w.fate = cause
-		close(w.stopped)
-	})
+	w.fail(cause)
 }
 
 // patient is how long an answer is waited for: a device that is busy has it later.
@@ -109,7 +108,7 @@ func (w *Worker) explained(e *wire.Error) *wire.Error {
 }
 
 // fourBytes moves four bytes to a device and back.
-func (w *Worker) fourBytes(d *pjrt.Device) error {
+func (w *Worker) fourBytes(d *hosts.Device) error {
 	want := []byte{3, 1, 4, 1}
 	b, err := w.client.Upload(want, pjrt.Uint8, []int{len(want)}, d)
 	if err != nil {
@@ -124,4 +123,29 @@ func (w *Worker) fourBytes(d *pjrt.Device) error {
 		return fmt.Errorf("device %d: got %v back, want %v", d.ID(), got, want)
 	}
 	return nil
+}
+
+// onChip is what XLA says, under the code of a full device, of a kernel that wants more
+// of a processor's own memory than there is: an empty device has no more of it.
+const onChip = "Shared memory size limit exceeded"
+
+// deviceError makes an error of PJRT cross the socket, and has the devices tried
+// where it may have been their end; code is its class unless the plugin says
+// something more exact, and program the name of the one that failed, if one did.
+func (w *Worker) deviceError(code wire.Code, program string, err error) *wire.Error {
+	if e, is := errors.AsType[*wire.Error](err); is { // another host's: the devices here have done nothing
+		x := *e
+		x.Program = program
+		return &x
+	}
+	switch {
+	case errors.Is(err, pjrt.ErrOutOfMemory) && !strings.Contains(err.Error(), onChip):
+		code = wire.OutOfMemory
+	case errors.Is(err, pjrt.ErrUnimplemented):
+		code = wire.Unsupported
+	}
+	why := wire.Errorf(code, "%v", err)
+	why.Program = program
+	w.checkDevices(err, why)
+	return why
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/hosts"
 	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
@@ -23,7 +24,7 @@ import (
 
 // doubtful is a worker in this process whose devices answer as try says, once there
 // is one. ended hears what Run returns.
-func doubtful(t *testing.T, dir string, try func(*Worker, *pjrt.Device) error) (w *Worker, s *session.Session, ended chan error) {
+func doubtful(t *testing.T, dir string, try func(*Worker, *hosts.Device) error) (w *Worker, s *session.Session, ended chan error) {
 	t.Helper()
 	plugin := os.Getenv("GAIDEN_PLUGIN")
 	if plugin == "" {
@@ -33,7 +34,7 @@ func doubtful(t *testing.T, dir string, try func(*Worker, *pjrt.Device) error) (
 	if err := w.Open(); err != nil {
 		t.Fatal(err)
 	}
-	w.health.try = func(d *pjrt.Device) error { return try(w, d) }
+	w.health.try = func(d *hosts.Device) error { return try(w, d) }
 	socket := filepath.Join(dir, "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
@@ -117,7 +118,7 @@ func kept(t *testing.T, s *session.Session, name string, want []float32) {
 // are only full.
 func TestDoubt(t *testing.T) {
 	asked := make(chan int, 10)
-	w, s, ended := doubtful(t, t.TempDir(), func(w *Worker, d *pjrt.Device) error {
+	w, s, ended := doubtful(t, t.TempDir(), func(w *Worker, d *hosts.Device) error {
 		asked <- d.ID()
 		if d.ID() == 0 {
 			return &pjrt.Error{Code: 8, Name: "RESOURCE_EXHAUSTED", Message: "Out of memory while trying to allocate 4 bytes."}
@@ -164,7 +165,7 @@ func TestDoubtfulForLong(t *testing.T) {
 	defer func(was time.Duration) { patient = was }(patient)
 	patient = 10 * time.Millisecond
 	free := make(chan struct{})
-	w, s, _ := doubtful(t, t.TempDir(), func(*Worker, *pjrt.Device) error { <-free; return nil })
+	w, s, _ := doubtful(t, t.TempDir(), func(*Worker, *hosts.Device) error { <-free; return nil })
 	if err := astray(s); err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_LAUNCH_FAILED") {
 		t.Errorf("got error %v, want the plugin's", err)
 	}
@@ -180,7 +181,7 @@ func TestDoubtfulForLong(t *testing.T) {
 // ends, and the next one has the arrays and the jobs.
 func TestDeviceLost(t *testing.T) {
 	dir := t.TempDir()
-	w, s, ended := doubtful(t, dir, func(*Worker, *pjrt.Device) error { return errors.New("four bytes went and none came") })
+	w, s, ended := doubtful(t, dir, func(*Worker, *hosts.Device) error { return errors.New("four bytes went and none came") })
 	keep(t, s, "x", []float32{3, 1, 4, 1})
 	keep(t, s, "y", []float32{0, 0, 0, 0})
 	double, err := written(s, "double", func(f *hlo.Function, x compute.Value) (compute.Value, error) { return f.Add(x, x) })

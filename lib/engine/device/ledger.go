@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"gaiden/lib/engine/hosts"
 	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 )
@@ -23,8 +24,9 @@ type program struct {
 	outBytes        []int64
 	replicas        int
 	devices         []int // of its assignment, empty when portable
-	exe             *pjrt.Program
+	exe             *hosts.Program
 	err             *wire.Error
+	spans           bool // it runs on several nodes
 	missing         bool // it was on disk but could not be loaded, and there is no text
 	from            wire.Source
 	took            time.Duration
@@ -113,7 +115,7 @@ func (w *Worker) make(p *program, b *wire.ProgramBody) {
 		delete(w.programs, p.hash)
 		w.mu.Unlock()
 	}
-	keep := why == nil && p.from == wire.Compiled && !unwritable(b.Flags)
+	keep := why == nil && p.from == wire.Compiled && !p.spans && !unwritable(b.Flags)
 	if keep {
 		w.background.Add(1)
 	}
@@ -139,8 +141,9 @@ func (w *Worker) build(p *program, b *wire.ProgramBody) *wire.Error {
 	}
 	start := time.Now()
 	var refused *wire.Error
-	loaded := w.cache.load(b.Hash, func(code []byte) error {
-		exe, err := w.client.Deserialize(code, opts)
+	p.spans = w.client.Spans(p.replicas, p.devices)
+	loaded := !p.spans && w.cache.load(b.Hash, func(code []byte) error {
+		exe, err := w.client.Deserialize(b, code, opts)
 		if err != nil {
 			return err
 		}
@@ -169,7 +172,7 @@ func (w *Worker) build(p *program, b *wire.ProgramBody) *wire.Error {
 		return why
 	}
 	start = time.Now()
-	exe, err := w.client.Compile(b.Text, opts)
+	exe, err := w.client.Compile(b, opts)
 	p.took = time.Since(start)
 	if err != nil {
 		return w.deviceError(wire.CompileError, p.name, err)
@@ -179,6 +182,10 @@ func (w *Worker) build(p *program, b *wire.ProgramBody) *wire.Error {
 		return wire.Errorf(wire.Invalid, "text has %d results, request says %d", n, len(p.outputs))
 	}
 	p.exe, p.from, p.size = exe, wire.Compiled, int64(len(b.Text))
+	if w.Node != nil && p.spans { // the other replicas are other nodes'
+		p.devices = exe.Here()
+		p.replicas = len(p.devices)
+	}
 	return nil
 }
 
@@ -191,12 +198,13 @@ func (w *Worker) options(p *program, b *wire.ProgramBody) (pjrt.CompileOptions, 
 		}
 	}
 	w.optionalFlags(opts.Flags)
-	if p.replicas > len(w.devices) {
-		return opts, wire.Errorf(wire.Invalid, "program for %d devices, session has %d", p.replicas, len(w.devices))
+	there := len(w.client.Everywhere())
+	if p.replicas > there {
+		return opts, wire.Errorf(wire.Invalid, "program for %d devices, session has %d", p.replicas, there)
 	}
 	for _, d := range p.devices {
-		if d >= len(w.devices) {
-			return opts, wire.Errorf(wire.Invalid, "program for device %d, session has devices 0 to %d", d, len(w.devices)-1)
+		if d >= there {
+			return opts, wire.Errorf(wire.Invalid, "program for device %d, session has devices 0 to %d", d, there-1)
 		}
 	}
 	return opts, nil
@@ -385,24 +393,4 @@ func shapesOf(all []wire.Type) string {
 		names = append(names, t.String())
 	}
 	return strings.Join(names, ", ")
-}
-
-// onChip is what XLA says, under the code of a full device, of a kernel that wants more
-// of a processor's own memory than there is: an empty device has no more of it.
-const onChip = "Shared memory size limit exceeded"
-
-// deviceError makes an error of PJRT cross the socket, and has the devices tried
-// where it may have been their end; code is its class unless the plugin says
-// something more exact, and program the name of the one that failed, if one did.
-func (w *Worker) deviceError(code wire.Code, program string, err error) *wire.Error {
-	switch {
-	case errors.Is(err, pjrt.ErrOutOfMemory) && !strings.Contains(err.Error(), onChip):
-		code = wire.OutOfMemory
-	case errors.Is(err, pjrt.ErrUnimplemented):
-		code = wire.Unsupported
-	}
-	why := wire.Errorf(code, "%v", err)
-	why.Program = program
-	w.checkDevices(err, why)
-	return why
 }

@@ -42,7 +42,7 @@ func (w *Worker) takes(name string, value any) bool {
 	if taken, asked := w.flags.taken[key]; asked {
 		return taken
 	}
-	exe, err := w.client.Compile([]byte(nothing), pjrt.CompileOptions{Flags: map[string]any{name: value}})
+	exe, err := w.client.Client.Compile([]byte(nothing), pjrt.CompileOptions{Flags: map[string]any{name: value}})
 	if err != nil {
 		w.Logf("programs are compiled without %s: %v", key, err)
 	} else {

@@ -76,8 +76,8 @@ func choosePools(options map[string]any, gpus int, poolOf func(gpu int) (pool, e
 
 // keepPools has the pools keep what is unused for the next step, up to their limits.
 func (w *Worker) keepPools() error {
-	if len(w.pools) != len(w.devices) {
-		return fmt.Errorf("CUDA's driver has %d GPUs, XLA %d", len(w.pools), len(w.devices))
+	if n := w.client.Here(); len(w.pools) != n {
+		return fmt.Errorf("CUDA's driver has %d GPUs, XLA %d", len(w.pools), n)
 	}
 	for _, p := range w.pools {
 		if err := p.Keep(p.limit); err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -42,6 +43,8 @@ type job struct {
 	Note       string
 	Plugin     Plugin
 	Socket     string // see socketID
+	Node       int    // of a follower's worker, whose descriptor 3 is the controller's connection, 5 the store's
+	Count      int    // of nodes; 0: it is no follower's
 }
 
 const jobEnv = "GAIDEN_WORKER"
@@ -82,6 +85,8 @@ func (s *Supervisor) run() error {
 	if err != nil {
 		return err
 	}
+	os.Remove(hostsPath()) // another session's
+	defer os.Remove(hostsPath())
 	s.guard = guard{path: path, pid: os.Getpid(), socket: socketID(path)}
 	defer func() {
 		if s.guard.holder() == os.Getpid() { // else it is another session's by now
@@ -126,7 +131,7 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 	for quick := 0; ; {
 		s.generation++
 		said := &words{to: s.Log}
-		cmd, up, err := s.start(file, plugin, said)
+		cmd, up, err := start(s.Command, job{Generation: s.generation, Note: s.note, Plugin: plugin, Socket: s.guard.socket}, said, file)
 		if err != nil {
 			return err
 		}
@@ -169,6 +174,11 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 			}
 			if err == nil {
 				return nil // it was asked to stop
+			}
+			if e, is := errors.AsType[*exec.ExitError](err); is && e.ExitCode() == regroupStatus {
+				s.note = "the hosts have changed"
+				s.logf("%s: the next worker starts", s.note)
+				continue
 			}
 		}
 		s.note = fmt.Sprintf("worker %d ended at %s (%v)", s.generation, time.Now().Format(time.TimeOnly), err)
@@ -233,17 +243,18 @@ func fileOf(l *net.UnixListener) (*os.File, error) {
 // errDied says that a worker died before it could say why.
 var errDied = errors.New("worker died")
 
-// start runs one worker. up hears nil when it serves, or why it cannot.
-func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec.Cmd, <-chan error, error) {
+// start runs one worker, whose files are descriptors 3 and from 5 on. up hears nil when it
+// serves, or why it cannot. The worker dies with the thread that calls start.
+func start(command []string, j job, said *words, files ...*os.File) (cmd *exec.Cmd, up <-chan error, err error) {
 	r, pipe, err := os.Pipe()
 	if err != nil {
 		return nil, nil, fmt.Errorf("device: %w", err)
 	}
 	defer pipe.Close()
-	cmd := exec.Command(s.Command[0], s.Command[1:]...)
-	cmd.ExtraFiles = []*os.File{listener, pipe}
-	cmd.Env = append(append(os.Environ(), Allocator(plugin)...), plugin.Env...)
-	cmd.Env = append(cmd.Env, jobEnv+"="+string(wire.JSON(job{s.generation, s.note, plugin, s.guard.socket})))
+	cmd = exec.Command(command[0], command[1:]...)
+	cmd.ExtraFiles = slices.Insert(files, 1, pipe)
+	cmd.Env = append(append(os.Environ(), Allocator(j.Plugin)...), j.Plugin.Env...)
+	cmd.Env = append(cmd.Env, jobEnv+"="+string(wire.JSON(j)))
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.WaitDelay = time.Second // a child of the plugin's may hold the pipe
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -251,20 +262,20 @@ func (s *Supervisor) start(listener *os.File, plugin Plugin, said *words) (*exec
 		r.Close()
 		return nil, nil, fmt.Errorf("device: worker: %w", err)
 	}
-	up := make(chan error, 1)
+	ready := make(chan error, 1)
 	go func() {
 		defer r.Close()
 		line := &wire.Error{}
 		switch err := json.NewDecoder(r).Decode(line); {
 		case err != nil:
-			up <- errDied
+			ready <- errDied
 		case line.Code != "":
-			up <- line
+			ready <- line
 		default:
-			up <- nil
+			ready <- nil
 		}
 	}()
-	return cmd, up, nil
+	return cmd, ready, nil
 }
 
 // end stops a worker because the supervisor has to end.
@@ -309,7 +320,14 @@ func Work(version string) error {
 	os.Unsetenv(jobEnv)
 	w.Generation, w.Note, w.Plugin, w.socketID = j.Generation, j.Note, j.Plugin, j.Socket
 	w.Plugin.retype()
-	l, err := net.FileListener(os.NewFile(3, "listener"))
+	var l net.Listener
+	var controller *net.UnixConn
+	var err error
+	if j.Count > 0 {
+		controller, err = w.beNode(j)
+	} else if l, err = net.FileListener(os.NewFile(3, "listener")); err == nil {
+		w.readHosts()
+	}
 	if err == nil {
 		if tuned() {
 			if err := keepLarge(); err != nil { // a container forbids it: then they are new each time
@@ -323,10 +341,6 @@ func Work(version string) error {
 		pipe.Close()
 		return err
 	}
-	ul, ok := l.(*net.UnixListener)
-	if !ok {
-		return fmt.Errorf("device: worker: descriptor 3 is a %T", l)
-	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
 	go func() {
@@ -335,7 +349,17 @@ func Work(version string) error {
 	}()
 	pipe.WriteString("{}\n")
 	pipe.Close()
-	return w.Run(ul)
+	if controller != nil {
+		return w.follow(controller)
+	}
+	ul, ok := l.(*net.UnixListener)
+	if !ok {
+		return fmt.Errorf("device: worker: descriptor 3 is a %T", l)
+	}
+	if err = w.Run(ul); errors.Is(err, errRegroup) {
+		os.Exit(regroupStatus)
+	}
+	return err
 }
 
 // CrashDir is where the last words of workers are kept.

@@ -266,7 +266,7 @@ func (c *conn) copy(b wire.CopyBody) error {
 				if err := w.affords(n.device, a.bytes); err != nil {
 					return 0, err
 				}
-				return w.client.CopyToDevice(a.buf, w.devices[b.Device])
+				return w.client.CopyToDevice(a.buf, a.typ, w.devices[b.Device])
 			}
 			buf, err := put()
 			if crammed(err) {

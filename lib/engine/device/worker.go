@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gaiden/lib/engine/hosts"
 	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 )
@@ -32,11 +33,15 @@ type Worker struct {
 	State      string // directory of snapshots and jobs, "" for none
 	Logf       func(format string, args ...any)
 
+	Hosts  []string   // addresses of followers that are to join
+	Secret string     // for those that are reached over TLS
+	Node   *pjrt.Node // of a follower's worker, nil for the controller's
+
 	socketID   string // of the socket that Run listens on
-	client     *pjrt.Client
-	devices    []*pjrt.Device
-	inline     bool // short programs run inside Execute
-	products   int  // threads of package gemm's; 0: they are XLA's
+	client     *hosts.Client
+	devices    []*hosts.Device // of all nodes, those of this one first
+	inline     bool            // short programs run inside Execute
+	products   int             // threads of package gemm's; 0: they are XLA's
 	cache      *cache
 	keeping    sync.Mutex     // held while a program is written to disk
 	background sync.WaitGroup // work that the end waits for
@@ -106,8 +111,8 @@ func (w *Worker) Open() error {
 	if len(w.pools) > 0 {
 		w.Plugin.Options[allocatorOption] = "cuda_async"
 	}
-	if w.client, err = p.NewClient(w.Plugin.Options); err != nil {
-		return w.Plugin.refused(err)
+	if err := w.openClient(p); err != nil {
+		return err
 	}
 	w.devices = w.client.Devices()
 	for range w.devices {
@@ -128,8 +133,8 @@ func (w *Worker) Open() error {
 			w.deviceLimit = m.Limit
 		}
 	}
-	about := []string{w.client.Platform(), w.client.PlatformVersion(), w.Plugin.Device, fmt.Sprint(len(w.devices))}
-	for _, d := range w.devices {
+	about := []string{w.client.Platform(), w.client.PlatformVersion(), w.Plugin.Device, fmt.Sprint(w.client.Here())}
+	for _, d := range w.devices[:w.client.Here()] {
 		about = append(about, d.Kind())
 	}
 	w.cache = openCache(w.Programs, 0, w.Plugin.Path, about, w.Logf)
@@ -187,6 +192,14 @@ type orphan struct {
 
 // stop ends Run.
 func (w *Worker) stop() { w.once.Do(func() { close(w.stopped) }) }
+
+// fail ends Run with an error, unless it was asked to stop.
+func (w *Worker) fail(cause error) {
+	w.once.Do(func() {
+		w.fate = cause
+		close(w.stopped)
+	})
+}
 
 // finish takes no more work, and saves what there is.
 func (w *Worker) finish() {
@@ -249,7 +262,7 @@ func (w *Worker) welcome(s *space) wire.WelcomeBody {
 		w.mu.Unlock()
 	}
 	for i, d := range w.devices {
-		info := wire.DeviceInfo{ID: d.ID(), Kind: d.Kind(), InUse: -1, Peak: -1, Limit: -1, Pool: -1, LargestFree: -1}
+		info := wire.DeviceInfo{ID: d.ID(), Kind: d.Kind(), Host: d.Host, InUse: -1, Peak: -1, Limit: -1, Pool: -1, LargestFree: -1}
 		m, left, err := w.memory(i)
 		if err == nil {
 			info.InUse, info.Peak, info.Limit, info.Pool, info.LargestFree = m.InUse, m.Peak, m.Limit, m.Pool, m.LargestFree

@@ -2,6 +2,7 @@ package pjrt
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -13,7 +14,9 @@ type Client struct {
 	Plugin *Plugin
 
 	platform, version string
-	devices           []*Device
+	devices           []*Device    // of this process
+	everywhere        []*Device    // of all nodes: devices, where there is one
+	store             uintptr      // number of the node's, 0 without one
 	buffers, programs atomic.Int64 // not freed, not closed
 
 	mu     sync.RWMutex // held for reading during a call, for writing by Close
@@ -30,24 +33,26 @@ type Client struct {
 // ([]int64), memory_fraction (float64), preallocate (bool), allocator (string).
 // A plugin refuses options that it does not know.
 func (p *Plugin) NewClient(options map[string]any) (*Client, error) {
+	return p.newClient(options, nil)
+}
+
+func (p *Plugin) newClient(options map[string]any, n *Node) (*Client, error) {
 	var mem arena
 	defer mem.free()
-	a := struct {
-		head
-		options, n, keyGet, keyGetArg, keyPut, keyPutArg, client, keyTry, keyTryArg uintptr
-		spare
-	}{}
-	a.size = unsafe.Sizeof(a)
-	var err error
-	if a.options, a.n, err = mem.named(options); err != nil {
+	values, count, err := mem.named(options)
+	if err != nil {
 		return nil, fmt.Errorf("pjrt: new client: %w", err)
 	}
-	if err := p.call(clientCreate, unsafe.Pointer(&a)); err != nil {
+	a := newClientArgs(n)
+	a.options, a.n = values, count
+	if err := p.call(clientCreate, unsafe.Pointer(a)); err != nil {
+		unregister(a.getStore)
 		return nil, err
 	}
-	c := &Client{Plugin: p, handle: a.client}
+	c := &Client{Plugin: p, handle: a.client, store: a.getStore}
 	if err := c.describe(); err != nil {
 		_ = p.call1(clientDestroy, c.handle) // the first error is the one that matters
+		unregister(c.store)
 		return nil, err
 	}
 	return c, nil
@@ -75,6 +80,29 @@ func (c *Client) describe() (err error) {
 	if len(c.devices) == 0 {
 		return fmt.Errorf("pjrt: new client: the %s plugin has no device that this process can use; see gaiden doctor", c.platform)
 	}
+	if c.everywhere = c.devices; c.store == 0 {
+		return nil
+	}
+	if w, err = c.Plugin.get(clientAllDevices, c.handle, 0); err != nil {
+		return err
+	}
+	c.everywhere = nil
+	for _, h := range array[uintptr](w[0], w[1]) {
+		i := slices.IndexFunc(c.devices, func(d *Device) bool { return d.handle == h })
+		if i >= 0 {
+			c.everywhere = append(c.everywhere, c.devices[i])
+			continue
+		}
+		d, err := c.newDevice(h)
+		if err != nil {
+			return err
+		}
+		d.elsewhere = true
+		c.everywhere = append(c.everywhere, d)
+	}
+	for _, l := range [][]*Device{c.devices, c.everywhere} {
+		slices.SortFunc(l, func(a, b *Device) int { return a.id - b.id })
+	}
 	return nil
 }
 
@@ -94,6 +122,10 @@ func (c *Client) PlatformVersion() string { return c.version }
 // Devices are the devices that this process can use, in the plugin's order. Do
 // not change the slice.
 func (c *Client) Devices() []*Device { return c.devices }
+
+// Everywhere are the devices of all nodes by their IDs, as Devices are then; those of Devices,
+// where the client is no Node. Do not change the slice.
+func (c *Client) Everywhere() []*Device { return c.everywhere }
 
 // Open counts the buffers and programs that were made and not freed.
 func (c *Client) Open() (buffers, programs int) {
@@ -117,6 +149,7 @@ func (c *Client) Close() error {
 	c.transfers.idle = nil
 	h := c.handle
 	c.handle = 0
+	defer unregister(c.store)
 	return c.Plugin.call1(clientDestroy, h)
 }
 
@@ -137,13 +170,15 @@ func (c *Client) device(op string, d *Device) (*Device, error) {
 		return c.devices[0], nil
 	case d.client != c:
 		return nil, fmt.Errorf("pjrt: %s: device %d belongs to another client", op, d.id)
+	case d.elsewhere:
+		return nil, fmt.Errorf("pjrt: %s: device %d belongs to node %d", op, d.id, d.node)
 	}
 	return d, nil
 }
 
-// byID finds a device by its ID.
+// byID finds a device of any node by its ID.
 func (c *Client) byID(id int) *Device {
-	for _, d := range c.devices {
+	for _, d := range c.everywhere {
 		if d.id == id {
 			return d
 		}

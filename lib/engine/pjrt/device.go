@@ -6,7 +6,8 @@ import "unsafe"
 type Device struct {
 	client            *Client
 	handle, about     uintptr // the device and its description
-	id                int
+	id, node          int
+	elsewhere         bool // it belongs to another node
 	kind, description string
 }
 
@@ -21,6 +22,12 @@ func (c *Client) newDevice(h uintptr) (*Device, error) {
 		return nil, err
 	}
 	d.id = int(int32(w[0]))
+	if c.store != 0 {
+		if w, err = p.get(descriptionProcess, d.about, 0); err != nil {
+			return nil, err
+		}
+		d.node = int(int32(w[0]))
+	}
 	if d.kind, err = p.text(descriptionKind, d.about); err != nil {
 		return nil, err
 	}
@@ -30,6 +37,9 @@ func (c *Client) newDevice(h uintptr) (*Device, error) {
 
 // ID is the device's number: the one that CompileOptions.Devices names.
 func (d *Device) ID() int { return d.id }
+
+// Node is the number of the node that the device belongs to, 0 where there is one.
+func (d *Device) Node() int { return d.node }
 
 // Kind is the vendor's name of the model, such as "NVIDIA H200".
 func (d *Device) Kind() string { return d.kind }

@@ -19,7 +19,7 @@ const (
 )
 
 // Execute runs p on the arguments in, which are those of the first replica, then
-// those of the second and so on. Their sizes in bytes must be those of the
+// those of the second and so on, without those that run on other nodes. Their sizes in bytes must be those of the
 // program's parameters; their element types are not looked at. out receives
 // NumOutputs buffers for each replica in the same order; it may be the same
 // slice as in. A portable program runs on device d, nil being the first one; a
@@ -49,7 +49,7 @@ func (p *Program) Execute(in, out []Buffer, donate []bool, d *Device, mode Mode,
 	}
 	var id uintptr
 	if mode == Notify {
-		id = await(p.client.Plugin, loadedExecute, p.options.Replicas, done)
+		id = await(p.client.Plugin, loadedExecute, p.replicas, done)
 	}
 	donated := f.fill(p, in, donate, device, mode, id)
 	at, e := f.batch.run()
@@ -87,7 +87,7 @@ func (p *Program) Execute(in, out []Buffer, donate []bool, d *Device, mode Mode,
 
 // check refuses what PJRT would crash on or explain badly.
 func (p *Program) check(in, out []Buffer, donate []bool, d *Device, mode Mode, done func(error)) (inputs int, device uintptr, err error) {
-	r := p.options.Replicas
+	r := p.replicas
 	switch {
 	case mode < Async || mode > Notify:
 		return 0, 0, fmt.Errorf("got mode %d, want Async, Wait or Notify", mode)

@@ -18,7 +18,10 @@ const noPlugin = "GAIDEN_PLUGIN is not set: this test needs an XLA CPU plugin; u
 
 // A binary of this test started with GAIDEN_PJRT_CHILD does one thing and ends.
 func TestMain(m *testing.M) {
-	if kind := os.Getenv("GAIDEN_PJRT_CHILD"); kind != "" {
+	if kind := os.Getenv("GAIDEN_PJRT_CHILD"); kind == "node" {
+		fmt.Println(node())
+		os.Exit(3)
+	} else if kind != "" {
 		child(kind)
 		os.Exit(0)
 	}

@@ -43,7 +43,7 @@ type frame struct {
 
 // newFrame makes a frame for inputs arguments of each replica.
 func (p *Program) newFrame(inputs int) *frame {
-	r := p.options.Replicas
+	r := p.replicas
 	f := &frame{}
 	a := &f.mem
 	f.args, f.options = make1[executeArgs](a), make1[executeOptions](a)

@@ -34,11 +34,11 @@ func (o CompileOptions) normal(c *Client) (CompileOptions, error) {
 		return o, fmt.Errorf("got %d replicas, want 1 or more", o.Replicas)
 	}
 	o.Replicas = max(o.Replicas, 1)
-	if o.Replicas > len(c.devices) {
-		return o, fmt.Errorf("got %d replicas, want at most %d: the client has no more devices", o.Replicas, len(c.devices))
+	if n := len(c.everywhere); o.Replicas > n {
+		return o, fmt.Errorf("got %d replicas, want at most %d: the client has no more devices", o.Replicas, n)
 	}
 	if len(o.Devices) == 0 && o.Replicas > 1 {
-		for _, d := range c.devices[:o.Replicas] {
+		for _, d := range c.everywhere[:o.Replicas] {
 			o.Devices = append(o.Devices, d.id)
 		}
 	}
@@ -50,7 +50,7 @@ func (o CompileOptions) normal(c *Client) (CompileOptions, error) {
 	}
 	for i, id := range o.Devices {
 		if c.byID(id) == nil {
-			return o, fmt.Errorf("device %d is none of the client's %d devices", id, len(c.devices))
+			return o, fmt.Errorf("device %d is none of the client's %d devices", id, len(c.everywhere))
 		}
 		if slices.Contains(o.Devices[:i], id) {
 			return o, fmt.Errorf("device %d is given to two replicas", id)

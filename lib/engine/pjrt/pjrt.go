@@ -72,6 +72,6 @@
 //
 // Clients, programs and devices may be used by many goroutines at once. It needs
 // glibc or macOS, since it opens a shared library; it does not run on Windows.
-// Several processes on several machines would need the key-value callbacks of
-// PJRT_Client_Create, which this package does not have yet.
+// Several processes, on one host or more, compute together as nodes of one client
+// ([Plugin.NewNode]).
 package pjrt

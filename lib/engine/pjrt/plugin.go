@@ -81,6 +81,9 @@ func Load(path string) (*Plugin, error) {
 	if err := p.call(pluginInitialize, unsafe.Pointer(&a)); err != nil {
 		return fail(err)
 	}
+	if Loaded != nil {
+		Loaded(p)
+	}
 	return p, nil
 }
 
@@ -97,6 +100,17 @@ func (p *Plugin) open() error {
 		}
 	}
 	return nil
+}
+
+// Loaded, where it is not nil, is called with each plugin that Load returns: a test double
+// replaces functions of it.
+var Loaded func(*Plugin)
+
+// Replace puts a C function in the place of one of the plugin's, for calls of this package,
+// and returns the one that was there. number counts the functions of PJRT_Api from 0.
+func (p *Plugin) Replace(number int, function uintptr) (was uintptr) {
+	was, p.functions[number] = p.functions[number], function
+	return was
 }
 
 // Hash is the SHA-256 of the plugin file in hexadecimal. The file is read once,

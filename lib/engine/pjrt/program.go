@@ -18,6 +18,7 @@ type Program struct {
 	client   *Client
 	options  CompileOptions // normal
 	outputs  int            // of one replica
+	replicas int            // that run on this node: all of them, where there is one node
 	onDevice *Device        // where a program with devices runs, nil if portable or on several
 
 	mu                 sync.RWMutex // held for reading during a call, for writing by Close
@@ -114,7 +115,15 @@ func (c *Client) load(s slot, mem *arena, o CompileOptions, get func(CompileOpti
 	if err != nil {
 		return nil, fmt.Errorf("pjrt: %s: %w", s, err)
 	}
-	p := &Program{client: c, options: o}
+	p := &Program{client: c, options: o, replicas: o.Replicas}
+	for _, id := range o.Devices {
+		if c.byID(id).elsewhere {
+			p.replicas--
+		}
+	}
+	if p.replicas == 0 {
+		return nil, fmt.Errorf("pjrt: %s: devices %v belong to other nodes, want one of this node among them", s, o.Devices)
+	}
 	p.inputs.Store(-1)
 	if p.loaded, err = get(o, b); err != nil {
 		return nil, err

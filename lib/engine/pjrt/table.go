@@ -20,10 +20,12 @@ const (
 	clientDestroy        slot = 11
 	clientPlatform       slot = 12
 	clientVersion        slot = 14
+	clientAllDevices     slot = 15
 	clientDevices        slot = 16 // the addressable ones
 	clientCompile        slot = 20
 	bufferFromHost       slot = 22
 	descriptionID        slot = 23
+	descriptionProcess   slot = 24
 	descriptionAttribute slot = 25
 	descriptionKind      slot = 26
 	descriptionDebug     slot = 27
@@ -62,7 +64,7 @@ var slotNames = map[slot]string{
 	loadedExecutable: "executable of a program",
 	pluginInitialize: "initialize plugin", pluginAttributes: "plugin attributes", eventAwait: "wait", eventOnReady: "notify",
 	clientCreate: "new client", clientDestroy: "close client", clientPlatform: "platform", clientVersion: "platform version",
-	clientDevices: "devices", clientCompile: "compile", bufferFromHost: "upload", descriptionAttribute: "device attributes",
+	clientDevices: "devices", clientAllDevices: "devices of all nodes", descriptionProcess: "node of a device", clientCompile: "compile", bufferFromHost: "upload", descriptionAttribute: "device attributes",
 	deviceMemoryStats: "device memory", executableCost: "cost analysis", executableOptimized: "optimized program",
 	executableSerialize: "serialize", loadedExecute: "execute", deserializeAndLoad: "deserialize", bufferDestroy: "free",
 	bufferCopyToDevice: "copy to device", bufferToHost: "download", bufferReadyEvent: "ready",

@@ -35,12 +35,20 @@ type WelcomeBody struct {
 type DeviceInfo struct {
 	ID                 int
 	Kind               string
+	Host               string `json:",omitempty"` // of another host's
 	InUse, Peak, Limit int64
 	Pool               int64  // held by the allocator, used or not
 	LargestFree        int64  // the largest array that fits without a gap
 	Memory             int64  `json:",omitempty"` // what arrays can be in at most: Limit, of a CPU the machine's and its swap; 0: not known
 	Left               int64  // what of that nobody has, -1: not known
 	Capability         string `json:",omitempty"` // CUDA's compute capability: 9.0
+}
+
+// HostInfo describes a host of a session's besides its own.
+type HostInfo struct {
+	Address string
+	Name    string // "" for one that has not joined
+	Devices int
 }
 
 // Verb is what an Ask wants.
@@ -66,6 +74,7 @@ const (
 	Stop     Verb = "stop"     // the session
 	Profile  Verb = "profile"  // Start: begin; else end → Data, an XSpace
 	Pin      Verb = "pin"      // Names: hashes; Start: keep in memory, else no longer → Count
+	Hosts    Verb = "hosts"    // Names: addresses of followers that join; Remove: of those that leave; Path: a file with the secret for TLS. If there are any, the worker saves all, and the next one starts → Hosts
 	Quota    Verb = "quota"    // Bytes: what the arrays of the space may take, -1 for no bound → Spaces
 
 	Snapshot  Verb = "snapshot"  // Names: its name, none for an automatic one → Snapshots
@@ -113,6 +122,7 @@ type AskBody struct {
 type AnswerBody struct {
 	Arrays   []ArrayInfo   `json:",omitempty"`
 	Programs []ProgramInfo `json:",omitempty"`
+	Hosts    []HostInfo    `json:",omitempty"`
 	Spaces   []SpaceInfo   `json:",omitempty"`
 	Errors   []*Error      `json:",omitempty"`
 	Told     []*Error      `json:",omitempty"`

@@ -47,6 +47,10 @@ type Writer interface {
 	// Minimize changes the weights of some layers or parts, or of all, by the gradient of a
 	// scalar. What the step does after it sees the new weights.
 	Minimize(loss *Node, layers ...string)
+	// Adapted calls then, for which some layers or parts, or all, have the weights after a step of
+	// gradient descent on a scalar, at a rate. What is minimized later is differentiated through
+	// that step, as MAML does (Finn et al., 2017). In then, Adapted is a second such step.
+	Adapted(loss *Node, rate float64, then func(), layers ...string)
 	// Follow moves the weights of a part towards those of another one of the same layers, such
 	// as a target net (Mnih et al., 2015) or a teacher (Grill et al., 2020) that is frozen for
 	// the optimizer: they become decay·w + (1-decay)·other. A decay of 0 copies.

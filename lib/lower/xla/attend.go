@@ -24,13 +24,20 @@ func (l Lowering) Attend(q, k, v *Node, a models.Attending) *Node {
 		l.Attends(shape)
 	}
 	c := shape.Choose(l.Target, l.Options)
-	if c.Form == lower.BlockwiseAttention {
+	if c.Form != lower.BlockwiseAttention && (c.Form != lower.CuDNNAttention || l.Calls == nil) {
+		return models.Attend(q, k, v, a)
+	}
+	if a.Dropout > 0 && a.Scope.IsTraining(q.Graph()) { // models.Attend would draw other numbers
 		return newBlockwise(q, k, v, a, c).attend()
 	}
-	if c.Form == lower.CuDNNAttention && l.Calls != nil {
-		return l.flash(q, k, v, a)
-	}
-	return models.Attend(q, k, v, a)
+	return gradient.Lowered([]*Node{q, k, v}, func(in []*Node) *Node {
+		if c.Form == lower.BlockwiseAttention {
+			return newBlockwise(in[0], in[1], in[2], a, c).attend()
+		}
+		return l.flash(in[0], in[1], in[2], a)
+	}, func(in []*Node) *Node {
+		return models.Attend(in[0], in[1], in[2], a)
+	})
 }
 
 // flash is attention by cuDNN.
@@ -233,7 +240,9 @@ func (b *blockwise) attend() *Node {
 	if t := b.wrt[2].DType(); y.DType() != t {
 		y = ConvertDType(y, t)
 	}
-	return gradient.Define(y, b.wrt, func(v *Node) []*Node { return b.back(out[0], out[1], v) })
+	return gradient.Define(y, b.wrt, func(v *Node) []*Node {
+		return gradient.Once(b.back(out[0], out[1], v), append(b.wrt, v), "attention in blocks with dropout")
+	})
 }
 
 // joined are blocks [blocks n groups … rows size] as [n rows heads size].

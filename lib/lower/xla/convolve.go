@@ -24,10 +24,12 @@ func (l Lowering) Convolve(x, w *Node, c models.Convolution) *Node {
 		}
 		return l.library(x, w, c.Stride, c.Pads, choice.Split)
 	}
-	if l.Options.Recompute > 0 {
-		return convolved(slide, x, w, c.Again)
-	}
-	return slide(x, w)
+	return gradient.Lowered([]*Node{x, w}, func(in []*Node) *Node {
+		if l.Options.Recompute > 0 {
+			return convolved(slide, in[0], in[1], c.Again)
+		}
+		return slide(in[0], in[1])
+	}, func(in []*Node) *Node { return models.Plain{}.Convolve(in[0], in[1], c) })
 }
 
 // whole is a convolution whose outputs each see the whole image.
@@ -101,9 +103,7 @@ func (l Lowering) library(x, w *Node, stride int, pads [2][2]int, by lower.Split
 		if stride > 1 {
 			c = c.InputDilationPerAxis(stride, stride)
 		}
-		image := c.Done()
-		gradient.OfConvolution(image, func(v *Node) *Node { return Convolve(v, w).Strides(stride).PaddingPerDim(pads[:]).Done() })
-		return image
+		return c.Done()
 	})
 }
 

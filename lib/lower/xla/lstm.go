@@ -4,6 +4,8 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/gradient"
 )
 
 // Calls writes calls of what is not an operation of XLA. The results have no gradient.
@@ -33,7 +35,29 @@ func (l Lowering) LSTM(z, biases, recurrent, h0, c0 *Node, training bool) (h, c 
 		calls = nil
 	}
 	keep := l.Target.CPU() && (training || calls != nil) // the calls keep it anyway
-	return scan(calls, z, biases, recurrent, h0, c0, keep)
+	in := []*Node{z, recurrent, h0, c0}
+	if biases != nil {
+		in = append(in, biases)
+	}
+	h = gradient.Lowered(in, func(in []*Node) *Node {
+		var b *Node
+		if biases != nil {
+			b = in[4]
+		}
+		var y *Node
+		y, c = scan(calls, in[0], b, in[1], in[2], in[3], keep)
+		return y
+	}, func(in []*Node) *Node {
+		z := in[0]
+		if biases != nil {
+			z = Add(z, ExpandLeftToRank(in[4], 2))
+		}
+		n := h0.Shape().Dimensions[0]
+		r := recurrence{length: z.Shape().Dimensions[0] / n, cell: cell(in[1]), weights: in[1:2]}
+		_, ys := r.differentiable(in[2:4], []*Node{Reshape(z, r.length, n, z.Shape().Dimensions[1])})
+		return ys[0]
+	})
+	return h, c
 }
 
 // scan runs the recurrence over z [length·n 4·units], what the inputs give the
@@ -97,6 +121,16 @@ func Recurrence(z, recurrent *Node) (h *Node) {
 	zero := Zeros(z.Graph(), shapes.Make(z.DType(), d[1], d[2]/4))
 	h, _ = scan(nil, Reshape(z, d[0]*d[1], d[2]), nil, recurrent, zero, zero, false)
 	return h
+}
+
+// cell is a time step by itself: x is what the inputs give the gates, with their biases.
+func cell(recurrent *Node) func(state, xs []*Node) (next, ys []*Node) {
+	return func(state, xs []*Node) (next, ys []*Node) {
+		i, f, a, o := gates(Add(xs[0], MatMul(state[0], recurrent)))
+		c := Add(Mul(f, state[1]), Mul(i, a))
+		h := Mul(o, Tanh(c))
+		return []*Node{h, c}, []*Node{h}
+	}
 }
 
 // gates are what the four gates make of z [n 4·units].

@@ -76,6 +76,30 @@ func TestSecondGradients(t *testing.T) {
 	}
 }
 
+// TestFrozenNorm holds the gradients of a batch norm with kept means to those of its formula.
+func TestFrozenNorm(t *testing.T) {
+	x, scale, offset, v := []float32{1, -2, 3, 0.5, 2, 4}, []float32{2, 3}, []float32{1, -1}, []float32{1, 2, 3, 4, 5, 6}
+	mean, variance := []float32{0.5, -1}, []float32{4, 0.25}
+	out := MustExecOnceN(cpu(t), func(l []*Node) []*Node {
+		y := InternalBatchNormForInference(Reshape(l[0], 3, 1, 2), l[1], l[2], l[3], l[4], 0, 2)
+		return Gradient(ReduceAllSum(Mul(y, Reshape(l[5], 3, 1, 2))), l[:3]...)
+	}, x, scale, offset, mean, variance, v)
+	var want [3][]float32
+	want[0], want[1], want[2] = make([]float32, 6), make([]float32, 2), make([]float32, 2)
+	for i := range x {
+		c := i % 2
+		s := float32(math.Sqrt(float64(variance[c])))
+		want[0][i] = v[i] * scale[c] / s
+		want[1][c] += v[i] * (x[i] - mean[c]) / s
+		want[2][c] += v[i]
+	}
+	var got [][]float32
+	for _, o := range out {
+		got = append(got, o.Value().([]float32))
+	}
+	alike(t, "batch norm", got, want[:])
+}
+
 // alike holds that numbers are those that are wanted.
 func alike(t *testing.T, what string, got, want [][]float32) {
 	t.Helper()

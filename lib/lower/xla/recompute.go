@@ -3,6 +3,7 @@ package xla
 import (
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/gradient"
 	"gaiden/lib/models"
 )
 
@@ -16,6 +17,9 @@ func (l Lowering) Recomputes(bytes int64) bool {
 // pooled is pool of x, whose gradient reads what once makes.
 func pooled(pool func(x *Node) *Node, x *Node, once models.Again) *Node {
 	return derived(pool(StopGradient(x)), x, func(v *Node) *Node {
+		if gradient.Again(v.Graph()) {
+			return gradient.Of(func(in []*Node) *Node { return pool(in[0]) }, []*Node{x}, v)[0]
+		}
 		x := Identity(once(v))
 		return Gradient(ReduceAllSum(Mul(pool(x), StopGradient(v))), x)[0]
 	})

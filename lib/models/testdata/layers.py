@@ -6,13 +6,16 @@ Number k of input and variables is sin((k+1)·step)/2, where the step of the inp
 that of variable i, in the order of their names, 0.3+i/10; scales of norms are larger by 1.
 Ids are k²+k modulo the vocabulary. The loss is the sum of y²·sin((k+1)·0.9). Variables have
 our names and layouts. Each case has y and the gradients of the loss for the input ("x", not
-for ids) and the variables.
+for ids) and the variables. "Second" are the gradients of the sum of their squares, each
+multiplied by sin((k+1)·1.1), for some of the layers.
 """
 import json, math
 import torch
 import torch.nn.functional as F
 
 torch.set_default_dtype(torch.float64)
+with_second = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)  # others have no second derivatives
+with_second.__enter__()
 
 
 def wave(step, *shape):
@@ -33,10 +36,16 @@ def case(shapes, x, apply):
     y = apply(x, p)
     loss = (y**2 * 2 * wave(0.9, *y.shape)).sum()
     wrt = names if ids else ["x"] + names
-    got = torch.autograd.grad(loss, [x if n == "x" else p[n] for n in wrt], allow_unused=True)
-    got = [torch.zeros_like(p[n]) if g is None else g for n, g in zip(wrt, got)]  # of spectral norm's vectors
+    of = [x if n == "x" else p[n] for n in wrt]
+
+    def derive(y):
+        got = torch.autograd.grad(y, of, allow_unused=True, create_graph=True) if y.requires_grad else [None] * len(of)
+        return [torch.zeros_like(v) if g is None else g for v, g in zip(of, got)]  # of spectral norm's vectors
+
+    got = derive(loss)
+    second = derive(sum((g**2 * 2 * wave(1.1, *g.shape)).sum() for g in got))
     flat = lambda t: [float(f"{v:.9g}") for v in t.detach().flatten().tolist()]
-    return {"Y": flat(y), "Gradients": {n: flat(g) for n, g in zip(wrt, got)}}
+    return {"Y": flat(y), "Gradients": {n: flat(g) for n, g in zip(wrt, got)}, "Second": {n: flat(g) for n, g in zip(wrt, second)}}
 
 
 def ids(n, length, vocab):
@@ -271,7 +280,9 @@ s4 = (2, 5, 4)
 lstm_named = {f"l/{k}": v for k, v in {"weights": (4, 12), "recurrent": (3, 12), "biases": (12,)}.items()}
 lstm_shapes = {"weights": (4, 12), "recurrent": (3, 12), "biases": (12,)}
 s6 = (2, 5, 6)
-print(json.dumps({
+second = """GRU; RNN; Scan; Scan masked; LSTM masked; Bidirectional GRU; Bidirectional LSTM; Embedding masked; LayerNorm; GroupNorm; BatchNorm; SpectralNorm;
+SpectralNorm Conv2D; Conv1D causal; ConvTranspose2D; MaxPool1D; Attention grouped, RoPE; PReLU; InstanceNorm""".replace("\n", " ").split("; ")
+all = {
     "Embedding": case({"weights": (7, 4)}, ids(3, 5, 7), lambda x, p: F.embedding(x, p["weights"])),
     "Positions": case({"weights": (8, 6)}, s6, lambda x, p: x + p["weights"][:5]),
     "LayerNorm": case(norm_shapes(6), s6, layer_norm),
@@ -333,6 +344,7 @@ print(json.dumps({
     "MaxPool3D": case({}, (2, 4, 5, 6, 2), lambda x, p: pool(x, F.max_pool3d, 3, 2, padding=1)),
     "GlobalAvgPool": case({}, image, lambda x, p: x.mean((1, 2))),
     "GlobalMaxPool": case({}, (2, 3, 4, 5, 2), lambda x, p: x.amax((1, 2, 3))),
+    "BatchNorm": case({n: (3,) for n in ("mean", "offset", "scale", "variance")}, image, lambda x, p: F.batch_norm(x.movedim(-1, 1), None, None, p["scale"], p["offset"], True).movedim(1, -1)),
     "InstanceNorm": case({"scale": (3,), "offset": (3,)}, image, lambda x, p: F.instance_norm(x.movedim(-1, 1), weight=p["scale"], bias=p["offset"]).movedim(1, -1)),
     "PReLU": case({"weights": (3,)}, image, lambda x, p: F.prelu(x.movedim(-1, 1), p["weights"]).movedim(1, -1)),
     "PReLU shared": case({"weights": (1,)}, image, lambda x, p: F.prelu(x, p["weights"])),
@@ -351,4 +363,8 @@ print(json.dumps({
     "Embedding masked": case({"e/weights": (7, 4)} | under("l", recurrent_shapes(4, 3, 3)), ids(3, 5, 7), lambda x, p: masked(F.embedding(x, p["e/weights"]), lambda x: gru(x, inside(p, "l")).mean(1), x != 0)),
     "Attention masked": case(under("l", gpt_shapes), s6, lambda x, p: masked(x, lambda x: encoder(x, inside(p, "l")).mean(1))),
     "Scan": case({"decay": (1, 4)}, (2, 5, 4), average),
-}, separators=(",", ":")))
+}
+for name, of in all.items():
+    if name not in second:
+        del of["Second"]
+print(json.dumps(all, separators=(",", ":")))

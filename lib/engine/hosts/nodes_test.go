@@ -1,0 +1,149 @@
+package hosts_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/gomlx/compute"
+
+	"gaiden/lib/engine/device/devicetest"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/session"
+)
+
+// TestKilledNodes kills workers of both kinds between the steps of a computation on two nodes,
+// and in the middle of one: it ends with what it would have come to undisturbed.
+func TestKilledNodes(t *testing.T) {
+	if onGPUs() {
+		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
+	}
+	socket := devicetest.Start(t)
+	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
+	s := add(t, open(t, socket), socket, "", f)
+	names := []string{"first", "second"}
+	if err := s.Bind(names, []*session.Array{put(t, s, 0, 0, 0), put(t, s, 1, 1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	kill := func(pid int) { syscall.Kill(pid, syscall.SIGKILL) }
+	const steps = 12
+	kills := map[int]func(){
+		3: func() { kill(f.worker(t)) },
+		6: func() {
+			st, err := s.Status()
+			if err != nil {
+				t.Fatal(err)
+			}
+			kill(st.WorkerPID)
+		},
+		9: func() { kill(f.worker(t)) },
+	}
+	state := func() (state []*session.Array, done int) {
+		t.Helper()
+		state, err := s.Arrays(names...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v [2][]float32
+		for i, a := range state {
+			v[i] = make([]float32, 2)
+			if err := a.Values(v[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for v := v[0][0]; v > 0; v = (v - 1) / 2 {
+			done++
+		}
+		if want := float32(int(2)<<done - 1); v[1][0] != want || v[1][1] != want {
+			t.Fatalf("after %d steps on the first node, the second has %v, want %v", done, v[1], want)
+		}
+		return state, done
+	}
+	for restarts := 0; ; {
+		in, done := state()
+		if done == steps {
+			if restarts != 3 {
+				t.Errorf("got %d restarts, want 3", restarts)
+			}
+			break
+		}
+		if _, err := s.Snapshot(""); err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Compile(program(t, 2), session.Options{Donate: []bool{true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Run(session.Call{Inputs: in, Names: names})
+		if k := kills[done]; k != nil { // the step may have ended, or not
+			delete(kills, done)
+			k()
+			restarts++
+			s = reopen(t, s, socket)
+			if n := len(s.Welcome().Devices); n != 2 {
+				t.Fatalf("got %d devices after %d restarts, want 2; note: %s", n, restarts, s.Welcome().Note)
+			}
+			if _, again := state(); again != done && again != done+1 {
+				t.Errorf("restart %d: got the state of step %d, want %d or %d", restarts, again, done, done+1)
+			}
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDevicesOfHosts has two devices in each of two processes: each computes with its own part
+// of what a program is given, and gives it to its own device. The test double adds up within a
+// process.
+func TestDevicesOfHosts(t *testing.T) {
+	if onGPUs() {
+		t.Skip("needs more devices than there are GPUs")
+	}
+	t.Setenv("GAIDEN_CPU_DEVICES", "2")
+	socket := devicetest.Start(t)
+	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
+	s := open(t, socket)
+	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{f.address}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s = open(t, socket)
+	if n := len(s.Welcome().Devices); n != 4 {
+		t.Fatalf("got %d devices, want 4; note: %s", n, s.Welcome().Note)
+	}
+	p, err := s.Compile(program(t, 4), session.Options{Donate: []bool{true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in []*session.Array
+	for r := range 4 {
+		in = append(in, put(t, s, r, float32(r), float32(10*r)))
+	}
+	out, err := p.Run(session.Call{Inputs: in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, a := range out { // 2x+1 of both devices of a process
+		if r < 2 {
+			wantValues(t, fmt.Sprint("device ", r), a, 1+3, 1+21)
+		} else {
+			wantValues(t, fmt.Sprint("device ", r), a, 5+7, 41+61)
+		}
+	}
+	one, err := s.Compile(program(t, 1), session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := range 4 {
+		x, err := put(t, s, 0, 1, 2).CopyToDevice(compute.DeviceNum(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := one.Run(session.Call{Inputs: []*session.Array{x.(*session.Array)}, Device: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantValues(t, fmt.Sprint("program on device ", d), out[0], 3, 5)
+	}
+}

@@ -1,0 +1,133 @@
+package gradient
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+)
+
+// Gradients of operations for which GoMLX v0.28.2 has none.
+func init() {
+	for kind, rule := range map[NodeType]func(y *Node, in []*Node, v *Node) []*Node{
+		NodeTypeRsqrt: func(y *Node, in []*Node, v *Node) []*Node {
+			return []*Node{Mul(v, MulScalar(Mul(y, Square(y)), -0.5))}
+		},
+		NodeTypeExpm1: func(y *Node, in []*Node, v *Node) []*Node { return []*Node{Mul(v, AddScalar(y, 1))} },
+		NodeTypeFloor: constant, NodeTypeCeil: constant, NodeTypeRound: constant,
+		NodeTypeClamp: func(_ *Node, in []*Node, v *Node) []*Node {
+			inside := LogicalAnd(GreaterOrEqual(in[1], in[0]), LessOrEqual(in[1], in[2]))
+			return []*Node{nil, Where(inside, v, ZerosLike(v)), nil}
+		},
+		NodeTypeAtan2: func(_ *Node, in []*Node, v *Node) []*Node {
+			v = Div(v, Add(Square(in[0]), Square(in[1])))
+			return []*Node{summed(Mul(v, in[1]), in[0]), summed(Neg(Mul(v, in[0])), in[1])}
+		},
+		NodeTypeRem: func(y *Node, in []*Node, v *Node) []*Node {
+			return []*Node{summed(v, in[0]), summed(Mul(v, Div(Sub(y, in[0]), in[1])), in[1])}
+		},
+		NodeTypeReduceProduct: product,
+		// For its mean and variance there is none: they are those of earlier batches.
+		NodeTypeBatchNormForInference: func(y *Node, in []*Node, v *Node) []*Node {
+			x, scale, offset, mean := in[0], in[1], in[2], in[3]
+			axis := int(setting(y, "featureAxis").Int())
+			var over []int
+			for i := range x.Rank() {
+				if i != axis {
+					over = append(over, i)
+				}
+			}
+			factor := y.CloneWithInputs(OnesLike(x), scale, ZerosLike(offset), ZerosLike(mean), in[4])
+			normal := y.CloneWithInputs(x, OnesLike(scale), ZerosLike(offset), mean, in[4])
+			return []*Node{Mul(v, factor), ReduceSum(Mul(v, normal), over...), ReduceSum(v, over...), nil, nil}
+		},
+	} {
+		VJPRegistration[kind] = func(y *Node, v []*Node, _ shapes.Shape) []*Node { return rule(y, y.Inputs(), v[0]) }
+	}
+	VJPRegistration[NodeTypeSort] = sorted
+}
+
+func constant(_ *Node, in []*Node, _ *Node) []*Node { return make([]*Node, len(in)) }
+
+// summed is the gradient for an operand that may have been a scalar.
+func summed(v, operand *Node) *Node {
+	if operand.IsScalar() {
+		return ReduceAllSum(v)
+	}
+	return v
+}
+
+// product is the gradient of a product of numbers, one or more of which may be 0.
+func product(y *Node, in []*Node, v *Node) []*Node {
+	x := in[0]
+	axes := setting(y, "axes")
+	var over []int // none: all
+	kept := x.Shape().Clone().Dimensions
+	for i := range kept {
+		every := axes.Len() == 0
+		for k := range axes.Len() {
+			every = every || int(axes.Index(k).Int()) == i
+		}
+		if every {
+			over, kept[i] = append(over, i), 1
+		}
+	}
+	spread := func(y *Node) *Node { return BroadcastToShape(Reshape(y, kept...), x.Shape()) }
+	zero := Equal(x, ZerosLike(x))
+	zeros := spread(ReduceSum(ConvertDType(zero, x.DType()), over...))
+	safe := Where(zero, OnesLike(x), x)
+	others := Div(spread(y.CloneWithInputs(safe)), safe) // of those that are not 0
+	left := Sub(zeros, ConvertDType(zero, x.DType()))    // zeros among the others
+	return []*Node{Mul(spread(v), Where(Equal(left, ZerosLike(x)), others, ZerosLike(x)))}
+}
+
+// sorted is the gradient of arrays that are sorted together: the order of the results, and
+// then that of the arrays, is found by the indices that are among them, else by the values.
+func sorted(node *Node, v []*Node, _ shapes.Shape) []*Node {
+	in, axis := node.Inputs(), int(setting(node, "axis").Int())
+	key := 0
+	for i, x := range in {
+		if x.DType().IsInt() {
+			key = i
+		}
+	}
+	result := node
+	if len(in) > 1 { // GoMLX makes nodes of the results right after it
+		result = node.Graph().NodeById(node.Id() + 1 + NodeId(key))
+	}
+	index := Iota(node.Graph(), shapes.Make(dtypes.Int32, in[0].Shape().Dimensions...), axis)
+	from := sortedBy(axis, in[key], index)[1]
+	all := make([]*Node, len(in))
+	for i, x := range in {
+		if x.DType().IsFloat() {
+			all[i] = sortedBy(axis, from, sortedBy(axis, result, index, v[i])[2])[1]
+		}
+	}
+	return all
+}
+
+// sortedBy sorts arrays by the first of them; equal ones stay in their order.
+func sortedBy(axis int, l ...*Node) []*Node {
+	less := NewClosure(l[0].Graph(), func(g *Graph) []*Node {
+		var first [2]*Node
+		for i, x := range l {
+			a, b := Parameter(g, fmt.Sprint("a", i), shapes.Make(x.DType())), Parameter(g, fmt.Sprint("b", i), shapes.Make(x.DType()))
+			if i == 0 {
+				first = [2]*Node{a, b}
+			}
+		}
+		return []*Node{LessThan(first[0], first[1])}
+	})
+	return SortFunc(less, axis, true, l...)
+}
+
+// setting is one of those that GoMLX keeps of an operation to itself.
+func setting(node *Node, name string) reflect.Value {
+	v := reflect.ValueOf(node).Elem().FieldByName("inputs").Elem().Elem().FieldByName(name)
+	if !v.IsValid() {
+		panic(fmt.Errorf("%s has no %q, which its gradient needs: want GoMLX v0.28.2", node, name))
+	}
+	return v
+}
