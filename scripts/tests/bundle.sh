@@ -36,7 +36,7 @@ else
 import json, sys
 def picture(path):
     out = json.load(open(path))["cells"][0]["outputs"]
-    return ["".join(o["data"]["text/html"]) for o in out if o["output_type"] == "execute_result"]
+    return ["".join(o["data"]["image/png"]) for o in out if o["output_type"] == "execute_result"]
 one, two = map(picture, sys.argv[1:])
 assert one and one == two, (one, two)
 PY

@@ -10,7 +10,7 @@ const net = `camera := fit.New("camera", models.Net{Input: []int{16, 16, 3}, Lay
 	models.MaxPool2D{Name: "pool", Window: 2},
 	models.Flatten{},
 	models.Dense{Name: "output", Units: 2},
-}}, fit.Config{Seed: 1})
+}}, fit.Config{Seed: 1, Optimizer: optim.Adam{LearningRate: 0.01}})
 `;
 const code = [
   `table := must(data.CSV{}.Read("flowers.csv"))
