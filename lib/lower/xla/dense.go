@@ -30,23 +30,45 @@ func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
 		return across(x, w, biases, act)
 	}
 	y := l.product(x, w)
-	if biases != nil {
-		y = l.AddBiases(y, biases)
-	}
-	if l.Multiplies != nil && act == nil {
-		l.Multiplies(x, w, biases, y)
-	}
-	if act == nil || l.Target.CPU() || y.DType().Bits() > 16 {
-		return applied(act, y)
-	}
-	// What the backward pass needs is computed again: a GPU does that faster than it writes and
-	// reads it.
-	return gradient.Define(act(StopGradient(y)), []*Node{y}, func(v *Node) []*Node {
-		x := y
-		if !gradient.Again(y.Graph()) {
-			x = OptimizationBarriers(y, v)[0]
+	biased := func(y, biases *Node) *Node {
+		if biases == nil {
+			return applied(act, y)
 		}
-		return gradient.Of(func(x []*Node) *Node { return act(x[0]) }, []*Node{x}, v)
+		return applied(act, l.AddBiases(y, biases))
+	}
+	if act != nil && !l.Target.CPU() && y.DType().Bits() <= 16 {
+		return again(biased, y, biases)
+	}
+	out := biased(y, biases)
+	if l.Multiplies != nil && act == nil {
+		l.Multiplies(x, w, biases, out)
+	}
+	return out
+}
+
+// again is f of x and biases, or nil, of which the backward pass computes again what it needs
+// from x: a GPU does that faster than it writes and reads it.
+func again(f func(x, biases *Node) *Node, x, biases *Node) *Node {
+	wrt := []*Node{x}
+	of := func(in []*Node) *Node {
+		if biases == nil {
+			return f(in[0], nil)
+		}
+		return f(in[0], in[1])
+	}
+	if biases != nil {
+		wrt = append(wrt, biases)
+	}
+	stopped := make([]*Node, len(wrt))
+	for i, x := range wrt {
+		stopped[i] = StopGradient(x)
+	}
+	return gradient.Define(of(stopped), wrt, func(v *Node) []*Node {
+		kept := slices.Clone(wrt)
+		if !gradient.Again(x.Graph()) {
+			kept[0] = OptimizationBarriers(x, v)[0]
+		}
+		return gradient.Of(of, kept, v)
 	})
 }
 
