@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -43,11 +44,11 @@ var attentions = []attention{
 	{"long", 1, 4096, 4096, 2, 2, 64, true, 0, false, dtypes.BFloat16},
 }
 
-// compare records how far the result of cuDNN's attention and its gradients are from those of
+// compareAttention records how far the result of cuDNN's attention and its gradients are from those of
 // the plain form in float32.
 func (b *bench) compareAttention(s *session.Session, c attention) error {
 	target := lower.TargetOf(s.Welcome())
-	q, kv := shapes.Make(c.dtype, c.n, c.queries, c.heads, c.size), shapes.Make(c.dtype, c.n, c.keys, c.groups, c.size)
+	q, kv := shapes.Make(dtypes.Float32, c.n, c.queries, c.heads, c.size), shapes.Make(dtypes.Float32, c.n, c.keys, c.groups, c.size)
 	form := tiling.Form{Inputs: []tiling.Input{{Shape: q}, {Shape: kv}, {Shape: kv}, {Shape: q}}}
 	in, err := form.Put(s)
 	if err != nil {
@@ -62,8 +63,9 @@ func (b *bench) compareAttention(s *session.Session, c attention) error {
 			y := l.Attend(in[0], in[1], in[2], a)
 			return append([]*Node{y}, Gradient(ReduceAllSum(Mul(ConvertDType(y, dtypes.Float32), ConvertDType(in[3], dtypes.Float32))), in[:3]...)...)
 		}
-		wide := make([]*Node, len(in))
+		in, wide := slices.Clone(in), make([]*Node, len(in))
 		for i := range in {
+			in[i] = ConvertDType(in[i], c.dtype)
 			wide[i] = ConvertDType(in[i], dtypes.Float32)
 		}
 		want := attend(xla.Lowering{Target: target, Options: lower.Options{Attention: lower.AttentionChoice{Form: lower.PlainAttention}}}, wide)
