@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -117,7 +118,7 @@ func unquote(s string) string { return strings.Trim(s, "\"`") }
 // seedGoMod returns the first go.mod of a cells' module. With a library it is
 // the library's own, under another name and with the library added: so every
 // version is the one that the library was built and tested with, and nothing
-// has to be looked up.
+// has to be looked up. What only the library needs is marked as indirect.
 func seedGoMod(library, goVersion string) (mod, sum []byte, err error) {
 	if library == "" {
 		return fmt.Appendf(nil, "module cell\n\ngo %s\n", goVersion), nil, nil
@@ -137,6 +138,10 @@ func seedGoMod(library, goVersion string) (mod, sum []byte, err error) {
 			name = unquote(words[1])
 			line = "module cell\n"
 		}
+		if words := strings.Fields(strings.TrimPrefix(line, "require")); len(words) >= 2 && strings.HasPrefix(words[1], "v") && !slices.ContainsFunc(named, func(m string) bool { return strings.HasPrefix(words[0], m) }) {
+			required, _, _ := strings.Cut(line, "//")
+			line = strings.TrimRight(required, " \n") + " // indirect\n"
+		}
 		out.WriteString(line)
 	}
 	if name == "" {
@@ -145,6 +150,9 @@ func seedGoMod(library, goVersion string) (mod, sum []byte, err error) {
 	fmt.Fprintf(&out, "\nrequire %s v0.0.0\n\nreplace %s => %q\n", name, name, library)
 	return out.Bytes(), sum, nil
 }
+
+// named are the modules of the library's whose packages cells name, too, without importing them.
+var named = []string{"github.com/gomlx/", "github.com/janpfeifer/gonb"}
 
 // buildInfo returns what debug.ReadBuildInfo tells a cell's program, in
 // the form in which the linker takes it. The go command would list the modules

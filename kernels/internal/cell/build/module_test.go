@@ -186,6 +186,16 @@ func TestLibraryNames(t *testing.T) {
 			t.Errorf("%s: got %q, want %s", name, got, path)
 		}
 	}
+	// A name that a cell does not define is no package that only the library needs, unless that
+	// has what the cell selects.
+	for name, want := range map[string]string{"test": "", "proto": "", "graph": "github.com/gomlx/gomlx/core/graph"} {
+		if got, ok := m.Resolve(t.Context(), name, []string{"NoSuchThing"}); got != want || ok != (want != "") {
+			t.Errorf("%s.NoSuchThing: got %q, %t, want %q", name, got, ok, want)
+		}
+	}
+	if got, _ := m.Resolve(t.Context(), "proto", []string{"Marshal"}); got != "google.golang.org/protobuf/proto" {
+		t.Errorf("proto.Marshal: got %q, want protobuf's", got)
+	}
 }
 
 // TestRival: of two packages with what a cell selects, the library's is taken, and the

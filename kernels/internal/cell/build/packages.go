@@ -178,8 +178,11 @@ func (m goMod) rank(path string) int {
 			return n + 1000
 		}
 	}
-	return n + 2000
+	return n + othersRank
 }
+
+// othersRank is what a package of a module that only other modules require gets.
+const othersRank = 2000
 
 // Doc returns what go doc says of a package: its comment and what it exports.
 func (m *Module) Doc(ctx context.Context, path string) (string, error) {

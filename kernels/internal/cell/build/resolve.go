@@ -14,8 +14,9 @@ import (
 
 // Resolve finds the package that a cell means by name, from which it selects
 // the given names. Where several packages have the name, the first that has
-// all of them wins, then the one that has most. It compiles none of them:
-// XLA's bindings in Go have a package math, too, and take half a minute.
+// all of them wins, then the one that has most; one of a module that only other modules
+// require must have all. It compiles none of them: XLA's bindings in Go have a package math,
+// too, and take half a minute.
 func (m *Module) Resolve(ctx context.Context, name string, selected []string) (path string, ok bool) {
 	m.mu.Lock()
 	if m.open(ctx) != nil {
@@ -23,11 +24,12 @@ func (m *Module) Resolve(ctx context.Context, name string, selected []string) (p
 		return "", false
 	}
 	candidates := m.names(ctx)[name]
+	own := map[string]bool{}
+	for _, c := range candidates {
+		own[c] = m.mod.rank(c) < len(c)+othersRank
+	}
 	m.mu.Unlock()
-	if len(candidates) < 2 {
-		if len(candidates) == 0 {
-			return "", false
-		}
+	if len(candidates) == 1 && own[candidates[0]] {
 		return candidates[0], true
 	}
 	best := -1
@@ -42,11 +44,11 @@ func (m *Module) Resolve(ctx context.Context, name string, selected []string) (p
 		if n == len(selected) {
 			return c, true
 		}
-		if n > best {
+		if n > best && own[c] {
 			best, path = n, c
 		}
 	}
-	return path, true
+	return path, path != ""
 }
 
 // Rival returns the package that a user may have meant instead of the library's package
