@@ -307,3 +307,29 @@ func TestSilentFollower(t *testing.T) {
 		t.Errorf("asked later: got %v, want that the host is lost", err)
 	}
 }
+
+// TestProgramText: the text of a program is not kept where no follower may want it.
+func TestProgramText(t *testing.T) {
+	path := os.Getenv("GAIDEN_PLUGIN")
+	if path == "" || strings.Contains(path, "cuda") {
+		t.Skip("needs XLA's CPU plugin")
+	}
+	plugin, err := pjrt.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := plugin.NewClient(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	b := &wire.ProgramBody{Text: []byte("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }")}
+	p, err := newClient(c, nil).Compile(b, pjrt.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if p.body.Text != nil || b.Text == nil {
+		t.Errorf("got a program that keeps %d bytes of text, of a request with %d; want none kept", len(p.body.Text), len(b.Text))
+	}
+}

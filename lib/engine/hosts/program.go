@@ -120,6 +120,9 @@ func (c *Client) make(b *wire.ProgramBody, o pjrt.CompileOptions, local func(pjr
 		}
 		return nil, err
 	}
+	if p.spans || len(c.peers) == 0 { // no follower will be sent it
+		p.body.Text = nil
+	}
 	return p, nil
 }
 
