@@ -215,6 +215,10 @@ func TestFollowers(t *testing.T) {
 	if err := s.Bind([]string{"kept"}, []*session.Array{put(t, s, 0, 3, 4)}); err != nil {
 		t.Fatal(err)
 	}
+	// The session's disk, but no follower's, has this one.
+	if _, err := s.Compile(program(t, 1), session.Options{}); err != nil {
+		t.Fatal(err)
+	}
 	s = add(t, s, socket, secret, first, second)
 	host, _ := os.Hostname()
 	for i, d := range s.Welcome().Devices {
