@@ -78,9 +78,10 @@ func (w *Worker) call() hosts.Call {
 func (w *Worker) owner() string { return wire.ProcessOrigin() + " " + w.Socket }
 
 // outOfStep ends the worker where a program of several nodes has failed: the other nodes may
-// wait for this one in the middle of it. The caller may hold w.mu.
-func (w *Worker) outOfStep(p *program, why *wire.Error) {
-	if p.spans && why.Code != wire.Lost { // which openClient has been told of, with its cause
+// wait for this one in the middle of it. One that did not start on the controller has started
+// nowhere, or Client.Watch tells. The caller may hold w.mu.
+func (w *Worker) outOfStep(p *program, why *wire.Error, started bool) {
+	if p.spans && (started || w.Node != nil) && why.Code != wire.Lost { // which openClient has been told of, with its cause
 		w.fail(wire.Errorf(why.Code, "program %s, which runs on several hosts, failed: %s", p.name, why.Text))
 	}
 }

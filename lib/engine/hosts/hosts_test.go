@@ -313,6 +313,17 @@ func TestFollowers(t *testing.T) {
 	}
 	wantValues(t, "program on a follower", y[0], 11, 13)
 	// A mistake is an error, not a hang, and ends nothing.
+	all, err := s.Compile(program(t, 3), session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong, err := all.Run(session.Call{Inputs: []*session.Array{put(t, s, 0, 1, 2), put(t, s, 2, 1, 2), put(t, s, 1, 1, 2)}})
+	if err == nil {
+		err = wrong[0].Values(make([]float32, 2))
+	}
+	if err == nil || !strings.Contains(err.Error(), "argument 1 is not on the device") {
+		t.Errorf("program on all hosts with arrays of the wrong ones: got %v, want an error that says so", err)
+	}
 	y, err = one.Run(session.Call{Inputs: []*session.Array{put(t, s, 1, 5, 6)}, Device: 2})
 	if err == nil {
 		err = y[0].Values(make([]float32, 2))
