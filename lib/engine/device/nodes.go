@@ -145,9 +145,11 @@ func (c *conn) askHosts(id uint32, a wire.AskBody) {
 		c.answer(id, &wire.AnswerBody{Hosts: w.hostList()})
 		return
 	}
+	w.regrouping.Lock() // of two changes at the same time one would be lost
+	defer w.regrouping.Unlock()
 	list, why := w.changedHosts(a)
-	if why == nil && w.pulse(c).Busy {
-		why = wire.Errorf(wire.Busy, "another cell or a job uses the devices: hosts change when nothing runs").WithHint("%%monitor shows what runs; try again when it has ended")
+	if why == nil {
+		why = w.mayRegroup(c)
 	}
 	if why != nil {
 		c.fail(id, why)
@@ -160,6 +162,38 @@ func (c *conn) askHosts(id uint32, a wire.AskBody) {
 	w.finish()
 	c.answer(id, &wire.AnswerBody{})
 	w.fail(errRegroup)
+}
+
+// mayRegroup saves the arrays, and says why this worker must not end now: somebody works with
+// them, or what has a name would be lost.
+func (w *Worker) mayRegroup(c *conn) *wire.Error {
+	busy := wire.Errorf(wire.Busy, "another cell or a job uses the devices: hosts change when nothing runs").WithHint("%%monitor shows what runs; try again when it has ended")
+	if w.pulse(c).Busy {
+		return busy
+	}
+	w.saveAll()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ending {
+		return busy
+	}
+	why := ""
+	if len(w.names) > 0 {
+		why = w.stateOff
+	}
+	for _, s := range w.spaces {
+		if len(s.locks) > 0 {
+			return s.locks[0].busy(s.locks[0].prefix + "*")
+		}
+		if s.version != s.saved && w.troubles[s.name] != "" {
+			why = fmt.Sprintf("notebook %q: %s", s.name, w.troubles[s.name])
+		}
+	}
+	if why != "" {
+		return wire.Errorf(wire.Unavailable, "the hosts stay as they are, as arrays would be lost, which cannot be saved: %s", why).
+			WithHint("%%hosts works when they can be saved, or are deleted")
+	}
+	return nil
 }
 
 // changedHosts is the list of hosts after a request.

@@ -59,6 +59,8 @@ type Worker struct {
 	fate       error     // what ends the worker, nil if it was asked to stop; written before stopped is closed
 	health     health
 
+	regrouping sync.Mutex // held while the hosts are changed
+
 	flags flags // that the plugin has been given
 
 	tracing sync.Mutex // protects trace

@@ -215,6 +215,40 @@ func TestFollowers(t *testing.T) {
 	if err := s.Bind([]string{"kept"}, []*session.Array{put(t, s, 0, 3, 4)}); err != nil {
 		t.Fatal(err)
 	}
+	// What could not be brought back, or is being worked with, ends no worker.
+	if _, err := s.Snapshot(""); err != nil {
+		t.Fatal(err)
+	}
+	l, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(socket)), "state", "gaiden", "snapshots", "*", "*.safetensors"))
+	if err != nil || len(l) != 1 {
+		t.Fatalf("got archives %q, %v, want one", l, err)
+	}
+	archive := filepath.Dir(l[0])
+	refused := func(what string, want error, text string) {
+		t.Helper()
+		_, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{first.address}})
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: got %v, want a refusal that says %q", what, err, text)
+		}
+	}
+	if err := errors.Join(os.Rename(archive, archive+".away"), os.WriteFile(archive, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Bind([]string{"late"}, []*session.Array{put(t, s, 0, 5)}); err != nil {
+		t.Fatal(err)
+	}
+	refused("arrays that cannot be saved", wire.Unavailable, archive)
+	if err := errors.Join(os.Remove(archive), os.Rename(archive+".away", archive)); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := s.Lock(t.Context(), "ke", "trains with", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("arrays that are locked", wire.Busy, "trains with")
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
 	// The session's disk, but no follower's, has this one.
 	if _, err := s.Compile(program(t, 1), session.Options{}); err != nil {
 		t.Fatal(err)
