@@ -33,8 +33,8 @@ func (w *Worker) openClient(p *pjrt.Plugin) error {
 	}
 	c, err := nodes.Open(p, w.Plugin.Options)
 	if err != nil {
+		w.dropHosts(nodes.Failed()) // before Close, by which all are lost
 		nodes.Close()
-		w.dropHosts(nodes.Failed())
 		if e, is := errors.AsType[*wire.Error](err); is {
 			return e
 		}

@@ -440,3 +440,28 @@ func TestHostsRefused(t *testing.T) {
 		t.Errorf("got hosts %v, %v, want the session as it was", a, err)
 	}
 }
+
+// TestFollowerThatCannotStart: the others join, and the session says why this one does not.
+func TestFollowerThatCannotStart(t *testing.T) {
+	if onGPUs() {
+		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
+	}
+	socket := devicetest.Start(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	good := startFollower(t, filepath.Join(dir, "good.sock"))
+	t.Setenv("GAIDEN_PLUGIN", filepath.Join(dir, "plugin.so"))
+	bad := startFollower(t, filepath.Join(dir, "bad.sock"))
+	s := open(t, socket)
+	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{bad.address, good.address}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s = open(t, socket)
+	a, err := s.Ask(wire.AskBody{Verb: wire.Hosts})
+	if err != nil || len(a.Hosts) != 1 || a.Hosts[0].Address != good.address || a.Hosts[0].Devices != 1 {
+		t.Errorf("got hosts %v, %v, want the good one alone", a, err)
+	}
+	if note := s.Welcome().Note; !strings.Contains(note, "bad.sock) is lost") || !strings.Contains(note, "plugin.so") {
+		t.Errorf("got note %q, want that the bad one has no plugin", note)
+	}
+}
