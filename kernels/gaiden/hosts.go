@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"gaiden/kernels/internal/magic"
@@ -110,7 +111,7 @@ Arrays with names survive both, as they do a restart of the session. If a host i
 lost, the session continues with the others from the last snapshot.`
 
 func hostsMagic(_ context.Context, h magic.Host, c magic.Command) error {
-	a := wire.AskBody{Verb: wire.Hosts}
+	a, patience := wire.AskBody{Verb: wire.Hosts}, answerLimit
 	if len(c.Args) > 0 {
 		words := slices.Clone(c.Args[1:])
 		if at := slices.Index(words, "-secret"); at >= 0 {
@@ -140,31 +141,42 @@ func hostsMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		}); err != nil {
 			return err
 		}
+		patience = 0 // the next worker answers when the hosts have joined
 	}
-	return asking(func(s *session.Session) error {
-		ans, err := s.Ask(wire.AskBody{Verb: wire.Hosts})
-		if err != nil {
-			return err
-		}
-		return showHosts(h, s.Welcome(), ans.Hosts)
-	})
+	s, err := session.Config{Client: "kernel", NoStart: true, Patience: patience}.Open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ans, err := s.Ask(wire.AskBody{Verb: wire.Hosts})
+	if err != nil {
+		return err
+	}
+	return showHosts(h, s.Welcome(), ans.Hosts, a.Names)
 }
 
-func showHosts(h magic.Host, w wire.WelcomeBody, l []wire.HostInfo) error {
+// showHosts lists the hosts. The error says which of those that were added have not joined.
+func showHosts(h magic.Host, w wire.WelcomeBody, l []wire.HostInfo, added []string) error {
 	name, err := os.Hostname()
 	if err != nil {
 		return err
 	}
 	here := len(slices.DeleteFunc(slices.Clone(w.Devices), func(d wire.DeviceInfo) bool { return d.Host != "" }))
 	rows := [][]string{{"host", "devices", "address"}, {name, units.Count(here), "this session"}}
+	away := slices.Clone(added)
 	for _, i := range l {
 		devices := units.Count(i.Devices)
 		if i.Name == "" {
 			devices = "has not joined"
+		} else {
+			away = slices.DeleteFunc(away, func(address string) bool { return address == i.Address })
 		}
 		rows = append(rows, []string{i.Name, devices, i.Address})
 	}
 	grid(h, rows)
+	if len(away) > 0 {
+		return wire.Errorf(wire.Unavailable, "host %s has not joined: %s", strings.Join(away, ", "), w.Note).WithHint("%%hosts add with its address tries again")
+	}
 	if slices.ContainsFunc(l, func(i wire.HostInfo) bool { return i.Name == "" }) {
 		fmt.Fprintf(h.Stdout(), "%s\n%%hosts add with its address tries again\n", w.Note)
 	}
