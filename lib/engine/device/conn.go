@@ -275,8 +275,15 @@ func (c *conn) one(it item) (err error) {
 		c.free(hs)
 		return nil
 	case wire.Sync:
+		var hs []uint64
+		if len(it.Body) > 0 {
+			var err error
+			if hs, err = wire.DecodeHandles(it.Body); err != nil {
+				return err
+			}
+		}
 		c.idle()
-		return c.answerSync(it.ID)
+		return c.answerSync(it.ID, hs)
 	case wire.Ask:
 		var a wire.AskBody
 		if err := wire.DecodeJSON(wire.Ask, it.Body, &a); err != nil {
@@ -353,7 +360,22 @@ func (c *conn) untold() []*wire.Error {
 	return d
 }
 
-func (c *conn) answerSync(id uint32) error {
+// answerSync says what went wrong: with arrays, or with all that the client has not been told
+// of.
+func (c *conn) answerSync(id uint32, arrays []uint64) error {
+	for _, h := range arrays {
+		a, why := c.use(h)
+		if why != nil {
+			c.told(why)
+			return c.fail(id, why)
+		}
+		c.w.mu.Lock()
+		c.w.unpin(a)
+		c.w.mu.Unlock()
+	}
+	if len(arrays) > 0 {
+		return c.reply(id, nil)
+	}
 	d := c.untold()
 	if len(d) == 0 {
 		return c.reply(id, nil)
