@@ -86,7 +86,11 @@ func (w *Worker) outOfStep(p *program, why *wire.Error, started bool) {
 	}
 }
 
-var errHungUp = errors.New("the controller has ended the connection")
+// What ends a follower's worker.
+var (
+	errHungUp  = errors.New("the controller has ended the connection")
+	errStopped = errors.New("the follower was stopped")
+)
 
 // hostsPath is the file with the addresses of followers, as JSON. It lives as long as the
 // session's supervisor.
