@@ -240,7 +240,9 @@ func (w *Worker) changedHosts(a wire.AskBody) (*hostFile, *wire.Error) {
 		c.Close()
 	}
 	// Whoever does not answer now is not worth a new generation of the worker.
-	nodes := hosts.Gather(come, l.Secret, w.call())
+	call := w.call()
+	call.Probe = true
+	nodes := hosts.Gather(come, l.Secret, call)
 	nodes.Close()
 	if len(nodes.Missing) > 0 {
 		e := asError(nodes.Missing[0])

@@ -21,6 +21,7 @@ type Call struct {
 	Version  string // of the controller's build, for messages
 	Owner    string // whose controller it is: its next generation may call before this one is gone
 	GPUs     GPUs   // of the controller
+	Probe    bool   // it only wants to know whether it would be taken
 	Set      string // a random name of the set of nodes: its two connections belong together
 	Store    bool   // it is the second connection
 	Node     int    // on the second one: the follower's number

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -302,6 +303,7 @@ func TestFollowers(t *testing.T) {
 	}{
 		{string(wire.JSON(hosts.Call{Protocol: wire.Protocol, Owner: "another session"})), wire.Busy},
 		{string(wire.JSON(hosts.Call{Protocol: wire.Protocol + 1})), wire.BadVersion},
+		{string(wire.JSON(hosts.Call{Protocol: wire.Protocol, Probe: true, Owner: "another session"})), wire.Busy},
 		{string(wire.JSON(hosts.Call{Store: true, Set: "guessed"})), ""},
 		{"GET / HTTP/1.1\r", ""},
 		{strings.Repeat("x", 5000), ""},
@@ -367,7 +369,7 @@ func TestFollowers(t *testing.T) {
 	}
 	kept()
 
-	// A follower's worker dies: the session goes on with those that answer.
+	// A follower's worker dies: the session continues with those that answer.
 	syscall.Kill(second.worker(t), syscall.SIGKILL)
 	s = reopen(t, s, socket)
 	if got := len(s.Welcome().Devices); got != 3 || !strings.Contains(s.Welcome().Note, "is lost") {
@@ -451,6 +453,30 @@ func TestFollowerThatCannotStart(t *testing.T) {
 	good := startFollower(t, filepath.Join(dir, "good.sock"))
 	t.Setenv("GAIDEN_PLUGIN", filepath.Join(dir, "plugin.so"))
 	bad := startFollower(t, filepath.Join(dir, "bad.sock"))
+	call := func(c hosts.Call) *net.UnixConn {
+		t.Helper()
+		conn, err := hosts.Dial(bad.address, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		c.Protocol = wire.Protocol
+		if err := hosts.SendLine(conn, c); err != nil {
+			t.Fatal(err)
+		}
+		var a hosts.Answer
+		if err := hosts.ReadLine(conn, &a); !c.Store && (err != nil || a.Error != nil) {
+			t.Fatalf("call %+v: got %+v, %v, want it taken", c, a, err)
+		}
+		return conn
+	}
+	// A session that only asks whether it may come does not take another one's place.
+	pending := call(hosts.Call{Owner: "one", Set: "one"})
+	call(hosts.Call{Owner: "two", Set: "two", Probe: true})
+	call(hosts.Call{Owner: "one", Set: "one", Store: true, Node: 1, Count: 2})
+	if frame, err := wire.NewReader(pending).Next(); err != nil || frame.Kind != wire.Failed || !strings.Contains(string(frame.Body), "plugin.so") {
+		t.Errorf("after another session's probe: got %v %s, %v, want why the worker cannot start", frame.Kind, frame.Body, err)
+	}
 	s := open(t, socket)
 	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{bad.address, good.address}}); err != nil {
 		t.Fatal(err)
