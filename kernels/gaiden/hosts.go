@@ -102,6 +102,7 @@ const hostsMore = `
 gaiden session join, on another machine with the same Gaiden, offers its GPUs and
 prints its ADDRESS: a socket, which ssh -L can forward to this machine, or
 HOST:PORT, for which both need the same secret (gaiden session secret FILE).
+%hosts reads FILE on the machine that the session runs on.
 
 %hosts             list the hosts of the session
 %hosts add …       let them join: their GPUs come after those of this machine, for
