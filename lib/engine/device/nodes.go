@@ -171,15 +171,14 @@ func (c *conn) askHosts(id uint32, a wire.AskBody) {
 // mayRegroup saves the arrays, and says why this worker must not end now: somebody works with
 // them, or what has a name would be lost.
 func (w *Worker) mayRegroup(c *conn) *wire.Error {
-	busy := wire.Errorf(wire.Busy, "another cell or a job uses the devices: hosts change when nothing runs").WithHint("%%monitor shows what runs; try again when it has ended")
 	if w.pulse(c).Busy {
-		return busy
+		return wire.Errorf(wire.Busy, "another cell or a job uses the devices: hosts change when nothing runs").WithHint("%%monitor shows what runs; try again when it has ended")
 	}
 	w.saveAll()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ending {
-		return busy
+		return wire.Errorf(wire.Busy, "this worker ends, as the hosts change or the session stops").WithHint("%%hosts lists those of the next worker; try again then")
 	}
 	why := ""
 	if len(w.names) > 0 {

@@ -396,10 +396,18 @@ func TestFollowers(t *testing.T) {
 		t.Errorf("after the controller's death: got %d devices, note %q, want 2", got, s.Welcome().Note)
 	}
 	step(2)
-	// One that comes back joins again, one that leaves is gone.
+	// One that comes back joins again, one that leaves is gone. Of two who want it at the same
+	// time one is refused.
 	second = startFollower(t, second.address)
-	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{second.address}, Remove: []string{first.address}}); err != nil {
-		t.Fatal(err)
+	answers := make(chan error)
+	for _, s := range []*session.Session{s, open(t, socket)} {
+		go func() {
+			_, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{second.address}, Remove: []string{first.address}})
+			answers <- err
+		}()
+	}
+	if x, y := <-answers, <-answers; (x == nil) == (y == nil) {
+		t.Errorf("two requests at the same time: got %v and %v, want one that is refused", x, y)
 	}
 	s = reopen(t, s, socket)
 	a, err := s.Ask(wire.AskBody{Verb: wire.Hosts})
