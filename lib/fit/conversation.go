@@ -323,7 +323,8 @@ func (c *conversation) positions() []int32 {
 
 // commit stores what was drawn in the session, under the chat's names.
 func (c *conversation) commit() error {
-	if c.dirty = false; c.Chat == "" {
+	if c.Chat == "" {
+		c.dirty = false
 		return nil
 	}
 	k := &transcript{last: slices.Clone(c.last), rows: c.rows, slots: max(1, c.slot, c.slots)}
@@ -338,8 +339,8 @@ func (c *conversation) commit() error {
 	defer free(l...)
 	prefix := c.prefix()
 	err = c.net.session.Replace([]string{prefix + "tokens", prefix + "last", prefix + "weights"}, append(slices.Clip(l), c.stamp), prefix+"*")
-	if err == nil {
-		c.kept = k
+	if err == nil { // before, close must not bind the cache: it is ahead of the tokens
+		c.kept, c.dirty = k, false
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func (n *Net) headOf(s *Set, examples int) (h lower.Head, why string) {
 			why = "the last layer has an activation"
 		}
 	case models.Tied:
-		if n.model.Adapted(l.Of) {
+		if (models.Net{Int8: n.model.Int8}).Adapted(l.Of) {
 			why = "the table of the last layer has int8 weights"
 		}
 	default:
@@ -139,7 +139,7 @@ func (t *trace) inPieces(s *Set, h head, pieces int, b batch, mask *Node) (sum, 
 		}
 		if t.training {
 			t.mark("loss/backward")
-			slope := Gradient(sum, logits)[0]
+			slope := gradient.Final(sum, logits)[0]
 			t.mark(backward)
 			low := ConvertDType(slope, w.DType())
 			next = append(next, t.float(DotGeneral(x, []int{0}, nil, low, []int{0}, nil)))

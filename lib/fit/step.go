@@ -114,6 +114,9 @@ func (w *stepWriter) Follow(part, other string, decay float64) {
 	if !(decay >= 0 && decay < 1) {
 		panic(fmt.Errorf("Step.Follow: decay is %g: want 0 or more, and less than 1", decay))
 	}
+	if w.adapted != nil {
+		panic(errors.New("Step.Follow inside of Step.Adapted: want it after that, where the weights are the net's again"))
+	}
 	all := w.t.net.layout.variables
 	from := map[string]int{}
 	for i, v := range all {

@@ -230,6 +230,7 @@ func (t *trace) applyNet(net models.Net, in models.Inputs, training bool, each f
 // building builds layers, and notes what they add to the loss.
 func (t *trace) building(training bool, build func() *Node) *Node {
 	t.store.SetTraining(t.g, training)
+	models.ComputeIn(t.store.RootScope(), t.net.config.float())
 	t.training, t.w.head = training, nil
 	if t.net.addsLoss {
 		models.ResetAddedLoss(t.g)

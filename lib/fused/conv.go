@@ -10,6 +10,7 @@ import (
 
 	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
 )
 
 // Convolution is a convolution of stride 1 with square kernels, an activation,
@@ -130,7 +131,7 @@ func (o Ops) ConvUpdate(c Convolution, x, d, winner *Node, state, bias []*Node, 
 	if parts == nil {
 		at := Zeros(x.Graph(), shapes.Make(cmp.Or(o.Compute, dtypes.Float32), state[0].Shape().Dimensions...))
 		y := c.convolve(to(x, o.Compute), at)
-		dw := Gradient(ReduceAllSum(Mul(y, unpool(to(d, o.Compute), winner, g))), at)[0]
+		dw := gradient.Final(ReduceAllSum(Mul(y, unpool(to(d, o.Compute), winner, g))), at)[0]
 		db := ReduceSum(to(d, dtypes.Float32), 0, 1, 2)
 		return gomlx.Update(rule, rate, t, state, to(dw, dtypes.Float32)), gomlx.Update(rule, rate, t, bias, db)
 	}

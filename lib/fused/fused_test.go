@@ -13,6 +13,7 @@ import (
 
 	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
 )
@@ -41,7 +42,7 @@ func TestForms(t *testing.T) {
 		}},
 		{"gradient of linear", []*tensors.Tensor{x, w, b, g}, func(o Ops, in []*Node) []*Node {
 			y := o.Linear(o.Linear(in[0], in[1], in[2], kernels.Tanh), Transpose(in[1], 0, 1), nil, kernels.Sigmoid)
-			return Gradient(ReduceAllSum(Mul(y, Mul(in[0], y))), in[0], in[1], in[2])
+			return gradient.Final(ReduceAllSum(Mul(y, Mul(in[0], y))), in[0], in[1], in[2])
 		}},
 		{"input gradient", []*tensors.Tensor{g, w, x}, func(o Ops, in []*Node) []*Node {
 			return []*Node{o.LinearInput(in[0], in[1], in[2], kernels.Sigmoid), o.LinearInput(in[0], in[1], nil, kernels.Sigmoid)}
@@ -66,7 +67,7 @@ func TestForms(t *testing.T) {
 		}},
 		{"lstm", []*tensors.Tensor{random(21, f32(4, 3, 20), 1, 0), random(22, f32(5, 20), 0.5, 0), random(23, f32(4, 3, 5), 1, 0)}, func(o Ops, in []*Node) []*Node {
 			h := o.LSTM(in[0], in[1])
-			return append([]*Node{h}, Gradient(ReduceAllSum(Mul(h, in[2])), in[0], in[1])...)
+			return append([]*Node{h}, gradient.Final(ReduceAllSum(Mul(h, in[2])), in[0], in[1])...)
 		}},
 		{"take", []*tensors.Tensor{random(31, shapes.Make(dtypes.Uint8, 9, 130), 0, 256), random(32, shapes.Make(dtypes.Int32, 9), 0, 5),
 			tensor(shapes.Make(dtypes.Int32, 9), []float64{3, 1, 4, 8, 5, 0, 2, 6, 7}), count(1), count(40), count(2)}, func(o Ops, in []*Node) []*Node {
@@ -206,7 +207,7 @@ func derived(t *testing.T, weights []variable, at map[string]int, in []*tensors.
 	return plainly(t, in, func(in []*Node) []*Node {
 		y, values := logits(in)
 		loss, hit, _ := Ops{}.Softmax(y, in[1])
-		gradients := Gradient(ReduceAllMean(loss), values...)
+		gradients := gradient.Final(ReduceAllMean(loss), values...)
 		out := []*Node{Reshape(Stack([]*Node{ReduceAllMean(loss), Const(y.Graph(), float32(loss.Shape().Size())), ReduceAllSum(hit)}, 0), 1, 3)}
 		for i, w := range weights {
 			out = append(out, gomlx.Update(rule, in[2], in[3], in[at[w.name]:at[w.name]+2], gradients[i])...)

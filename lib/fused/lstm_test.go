@@ -9,6 +9,7 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
 )
 
 // TestLSTMChoice holds that a layer for which XLA's form is the faster one in a direction
@@ -17,7 +18,7 @@ func TestLSTMChoice(t *testing.T) {
 	in := []*tensors.Tensor{random(1, f32(4, 3, 20), 1, 0), random(2, f32(5, 20), 0.5, 0), random(3, f32(4, 3, 5), 1, 0)}
 	step := func(o Ops, in []*Node) []*Node {
 		h := o.LSTM(in[0], in[1])
-		return append([]*Node{h}, Gradient(ReduceAllSum(Mul(h, in[2])), in[0], in[1])...)
+		return append([]*Node{h}, gradient.Final(ReduceAllSum(Mul(h, in[2])), in[0], in[1])...)
 	}
 	want := plainly(t, in, func(in []*Node) []*Node { return step(Ops{}, in) })
 	for _, plain := range []string{"lstm 4 3 5 f32", "lstm back 4 3 5 f32"} {

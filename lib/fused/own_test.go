@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"gaiden/lib/engine/triton"
+	"gaiden/lib/gradient"
 )
 
 // doubled is an operation of one's own with the kernel of plan_test.
@@ -26,7 +27,7 @@ func TestOwn(t *testing.T) {
 	build := func(apply func(x *Node) *Node) func(in []*Node) []*Node {
 		return func(in []*Node) []*Node {
 			y := apply(Square(in[0]))
-			return []*Node{y, Gradient(ReduceAllSum(Mul(y, in[0])), in[0])[0]}
+			return []*Node{y, gradient.Final(ReduceAllSum(Mul(y, in[0])), in[0])[0]}
 		}
 	}
 	want := plainly(t, in, build(func(x *Node) *Node { return own.Apply(x) }))
@@ -51,7 +52,7 @@ func TestOwn(t *testing.T) {
 	half := NewGraph(w, "half") // of a net that computes in bfloat16
 	x := Parameter(half, "x", shapes.Make(dtypes.BFloat16, 512))
 	y := own.Apply(x)
-	if err := half.Compile(y, Gradient(ReduceAllSum(y), x)[0]); err != nil {
+	if err := half.Compile(y, gradient.Final(ReduceAllSum(y), x)[0]); err != nil {
 		t.Fatal(err)
 	}
 	if text := string(w.program.Text(nil)); y.DType() != dtypes.BFloat16 || strings.Count(text, "custom_call @"+triton.Target) != 1 {

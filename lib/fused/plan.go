@@ -11,6 +11,7 @@ import (
 	"gaiden/lib/activations"
 	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
 	"gaiden/lib/models"
 )
 
@@ -313,7 +314,7 @@ func (s Step) back(left passed, g *Node, more bool, made kernels.Act, state map[
 	if len(wrt) == 0 {
 		return nil
 	}
-	gradients := Gradient(ReduceAllSum(Mul(left.y, StopGradient(to(g, left.y.DType())))), wrt...)
+	gradients := gradient.Final(ReduceAllSum(Mul(left.y, StopGradient(to(g, left.y.DType())))), wrt...)
 	for k, name := range left.names {
 		state[name] = gomlx.Update(s.Rule, s.Rate, s.T, s.State(name), to(gradients[k], dtypes.Float32))
 	}

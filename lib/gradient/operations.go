@@ -3,6 +3,7 @@ package gradient
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -83,16 +84,16 @@ func product(y *Node, in []*Node, v *Node) []*Node {
 	return []*Node{Mul(spread(v), Where(Equal(left, ZerosLike(x)), others, ZerosLike(x)))}
 }
 
-// sorted is the gradient of arrays that are sorted together: the order of the results, and
-// then that of the arrays, is found by the indices that are among them, else by the values.
+// sorted is the gradient of an array that is sorted, or of several together: the order of the
+// results, and then that of the arrays, is found by the indices that are among them, or by the
+// values of the only one.
 func sorted(node *Node, v []*Node, _ shapes.Shape) []*Node {
 	in, axis := node.Inputs(), int(setting(node, "axis").Int())
-	key := 0
-	for i, x := range in {
-		if x.DType().IsInt() {
-			key = i
-		}
+	key := slices.IndexFunc(in, func(x *Node) bool { return x.Type() == NodeTypeIota })
+	if key < 0 && len(in) > 1 {
+		panic(fmt.Errorf("the gradient of %d arrays that are sorted together: want indices among them, which Iota makes: their order is not known from values that may be equal", len(in)))
 	}
+	key = max(0, key)
 	result := node
 	if len(in) > 1 { // GoMLX makes nodes of the results right after it
 		result = node.Graph().NodeById(node.Id() + 1 + NodeId(key))
@@ -102,7 +103,7 @@ func sorted(node *Node, v []*Node, _ shapes.Shape) []*Node {
 	all := make([]*Node, len(in))
 	for i, x := range in {
 		if x.DType().IsFloat() {
-			all[i] = sortedBy(axis, from, sortedBy(axis, result, index, v[i])[2])[1]
+			all[i] = sortedBy(axis, from, index, sortedBy(axis, result, index, v[i])[2])[2]
 		}
 	}
 	return all
@@ -140,7 +141,7 @@ func Reached(y *Node, of map[*Node]bool) *Node {
 		if of[x] {
 			return x
 		}
-		if seen[x] || reflect.ValueOf(x).Elem().FieldByName("stopGradient").Bool() {
+		if seen[x] || x.NumOutputs() == 1 && !x.DType().IsFloat() && !x.DType().IsComplex() || reflect.ValueOf(x).Elem().FieldByName("stopGradient").Bool() {
 			return nil
 		}
 		seen[x] = true

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -417,6 +418,34 @@ func TestInt8Tied(t *testing.T) {
 	}
 	if math.Abs(results[0]-results[1]) > 1e-4 || !slices.Equal(texts[0], texts[1]) {
 		t.Errorf("%s: losses %v, texts %v: want the same twice", name, results, texts)
+	}
+}
+
+// TestInt8Narrow holds that nets whose embeddings are int8 compute in bfloat16 where they are to.
+func TestInt8Narrow(t *testing.T) {
+	s, all := open(t), readValues(t)
+	for _, name := range []string{"gpt2", "llama"} {
+		for i, patterns := range [][]string{{"*"}, {"tokens"}} {
+			want := all[name]
+			m, err := Open(filepath.Join("testdata", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			net := m.Net(len(want.IDs[0]))
+			net.Int8 = patterns
+			n, err := fit.Attach(s, fmt.Sprint(name, i), net, fit.Config{FirstLook: true, BF16: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.LoadWeights(m.Dir, m.Weights); err != nil {
+				t.Fatal(err)
+			}
+			p, err := n.Predict(want.IDs)
+			if err != nil {
+				t.Fatalf("%s, %q: %v", name, patterns, err)
+			}
+			near(t, name+": logits", p.Output, want.Logits, 0.1)
+		}
 	}
 }
 

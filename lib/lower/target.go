@@ -2,6 +2,7 @@ package lower
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"gaiden/lib/engine/wire"
@@ -22,7 +23,8 @@ type Target struct {
 	Memory int64
 	// Triton says whether the plugin compiles kernels in Triton's dialect.
 	Triton bool
-	// CuDNN says whether the plugin compiles graphs of cuDNN, such as attention.
+	// CuDNN says whether the plugin compiles graphs of cuDNN, such as attention, which needs
+	// compute capability 8.0.
 	CuDNN bool
 	// Threads is how many threads the session's native calls for matrix
 	// multiplications and LSTMs use; 0: it has no such calls.
@@ -37,9 +39,16 @@ func TargetOf(w wire.WelcomeBody) Target {
 		d := w.Devices[0]
 		t.Kind, t.Capability, t.Memory = d.Kind, d.Capability, d.Memory
 	}
-	t.CuDNN = t.Platform == "cuda"
-	t.Triton = t.CuDNN // XLA compiles Triton's dialect for ROCm, too, but no kernel was ever tried there
+	t.Triton = t.Platform == "cuda" // XLA compiles Triton's dialect for ROCm, too, but no kernel was ever tried there
+	t.CuDNN = t.Triton && ampere(t.Capability)
 	return t
+}
+
+// ampere says whether a compute capability is 8.0 or newer; one that is not known is.
+func ampere(capability string) bool {
+	major, _, _ := strings.Cut(capability, ".")
+	n, err := strconv.Atoi(major)
+	return err != nil || n >= 8
 }
 
 // CPU says whether programs run on the host's processors.

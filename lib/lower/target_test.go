@@ -21,6 +21,8 @@ func TestTargetOf(t *testing.T) {
 			"CUDA NVIDIA H200, compute capability 9.0, 2 devices", true},
 		{wire.WelcomeBody{Platform: "cuda", Devices: []wire.DeviceInfo{{Capability: "8.0"}}},
 			Target{Platform: "cuda", Capability: "8.0", Devices: 1, Triton: true, CuDNN: true}, "CUDA, compute capability 8.0", false},
+		{wire.WelcomeBody{Platform: "cuda", Devices: []wire.DeviceInfo{{Kind: "Tesla T4", Capability: "7.5"}}}, // cuDNN's attention is for Ampere and newer
+			Target{Platform: "cuda", Kind: "Tesla T4", Capability: "7.5", Devices: 1, Triton: true}, "CUDA Tesla T4, compute capability 7.5", false},
 		{wire.WelcomeBody{Platform: "rocm", Devices: []wire.DeviceInfo{{Kind: "gfx942", Capability: "9.0"}}},
 			Target{Platform: "rocm", Kind: "gfx942", Capability: "9.0", Devices: 1}, "ROCM gfx942, compute capability 9.0", false},
 	} {

@@ -93,6 +93,20 @@ func (n Net) adapt(scope *model.Scope) {
 	}
 }
 
+const typeParam = "gaiden_type"
+
+// ComputeIn says in which type the layers of a scope compute; default: float32.
+func ComputeIn(scope *model.Scope, t dtypes.DType) { scope.SetParam(typeParam, t) }
+
+// computes is the type that ComputeIn has set: what a layer gives that has no numbers as input.
+func computes(scope *model.Scope) dtypes.DType {
+	x, _ := scope.GetParam(typeParam)
+	if t, is := x.(dtypes.DType); is {
+		return t
+	}
+	return dtypes.Float32
+}
+
 // adaptation says what a dense layer has besides x·weights.
 func adaptation(scope *model.Scope) (lora *LoRA, int8 bool) {
 	x, _ := scope.GetParam(adaptParam)

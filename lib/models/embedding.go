@@ -39,6 +39,9 @@ func (l Embedding) Apply(scope *model.Scope, x *Node) *Node {
 		table, scales := int8Weights(scope, x.Graph(), l.Vocab, l.Units, l.Vocab, 1)
 		at := InsertAxes(x, -1)
 		y = Mul(ConvertDType(Gather(table, at, false), scales.DType()), Gather(scales, at, false))
+		if kind := computes(scope); y.DType() != kind {
+			y = ConvertDType(y, kind)
+		}
 	} else {
 		table := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), l.Vocab, l.Units)
 		y = Gather(table, InsertAxes(x, -1), false)

@@ -7,7 +7,8 @@ for (const cell of document.querySelectorAll("details.code")) {
   button.textContent = "copy";
   button.onclick = (event) => {
     event.preventDefault(); // the cell stays unfolded
-    navigator.clipboard.writeText(code.textContent).then(() => say("copied"), () => {
+    (navigator.clipboard?.writeText(code.textContent) ?? Promise.reject()).then( // a page that is not secure has no clipboard
+      () => say("copied"), () => {
       getSelection().selectAllChildren(code);
       say(document.execCommand("copy") ? "copied" : "press Ctrl+C");
     });

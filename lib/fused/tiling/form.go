@@ -12,6 +12,7 @@ import (
 
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/gradient"
 	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
@@ -270,7 +271,7 @@ func (f Form) gradient(l kernels.LinearUpdate) Form {
 		if l.NoBias {
 			bias, wrt = nil, in[2:3]
 		}
-		return Gradient(weighed(o.Linear(in[0], in[2], bias, kernels.Identity), in[1]), wrt...)
+		return gradient.Final(weighed(o.Linear(in[0], in[2], bias, kernels.Identity), in[1]), wrt...)
 	}
 	return f // Poke is x
 }

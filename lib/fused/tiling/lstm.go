@@ -6,6 +6,7 @@ import (
 
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/gradient"
 )
 
 // lstm is an LSTM forwards: what comes out. The kernel also writes what the backward pass
@@ -30,7 +31,7 @@ func lstmBack(l kernels.LSTMBack) Form {
 		// where a gradient is stopped GoMLX gives none.
 		z, recurrent := Identity(StopGradient(in[0])), Identity(StopGradient(in[1]))
 		h := o.LSTM(z, recurrent)
-		return append([]*Node{h}, Gradient(weighed(h, in[2]), z, recurrent)...)
+		return append([]*Node{h}, gradient.Final(weighed(h, in[2]), z, recurrent)...)
 	}
 	return f
 }

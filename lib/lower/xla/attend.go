@@ -19,7 +19,7 @@ func (l Lowering) Attend(q, k, v *Node, a models.Attending) *Node {
 	a.Check(q, k, v)
 	d, e := q.Shape().Dimensions, k.Shape().Dimensions
 	shape := lower.Attention{N: d[0], Queries: d[1], Keys: e[1], Heads: d[2], Groups: e[2], Size: d[3], Window: a.Window, DType: q.DType(), Causal: a.Causal,
-		Masked: a.SoftCap > 0 || a.ALiBi || a.Offset != nil || a.QuerySegments != nil || a.Dropout > 0 || a.Causal && d[1] != e[1]}
+		Masked: a.SoftCap > 0 || a.ALiBi || a.Offset != nil || a.QuerySegments != nil || a.Dropout > 0 || a.Causal && d[1] != e[1] || a.Lengths != nil && a.Window > 0}
 	if l.Attends != nil {
 		l.Attends(shape)
 	}
@@ -43,6 +43,9 @@ func (l Lowering) Attend(q, k, v *Node, a models.Attending) *Node {
 // flash is attention by cuDNN.
 func (l Lowering) flash(q, k, v *Node, a models.Attending) *Node {
 	f := Flash{a.ScaleOf(q.Shape().Dimensions[3]), a.Causal, a.Window}
+	if keys := k.Shape().Dimensions[1]; f.Window >= keys {
+		f.Window = 0
+	}
 	var lengths []*Node
 	if a.Lengths != nil {
 		lengths = []*Node{AddScalar(ZerosLike(a.Lengths), float64(q.Shape().Dimensions[1])), a.Lengths}

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gaiden/lib/gradient"
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
@@ -212,7 +213,7 @@ func (c *attending) run(t *testing.T, backend compute.Backend) (y []float64, gra
 		} else {
 			y = models.Attend(q, k, v, a)
 		}
-		out := append([]*Node{y}, Gradient(ReduceAllSum(Mul(y, array(3, c.Queries, c.Heads))), q, k, v)...)
+		out := append([]*Node{y}, gradient.Final(ReduceAllSum(Mul(y, array(3, c.Queries, c.Heads))), q, k, v)...)
 		for i, x := range out {
 			out[i] = ConvertDType(x, dtypes.Float32)
 		}

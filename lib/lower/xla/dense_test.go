@@ -8,6 +8,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/gradient"
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
@@ -72,9 +73,9 @@ func TestProduct(t *testing.T) {
 				t.Errorf("%+v: transposes first: %t", tt, got)
 			}
 			y := Lowering{}.product(x, w)
-			out := append([]*Node{y}, Gradient(ReduceAllSum(Mul(y, v)), x, w)...)
+			out := append([]*Node{y}, gradient.Final(ReduceAllSum(Mul(y, v)), x, w)...)
 			plain := MatMul(x, w)
-			return append(out, append([]*Node{plain}, Gradient(ReduceAllSum(Mul(plain, v)), x, w)...)...)
+			return append(out, append([]*Node{plain}, gradient.Final(ReduceAllSum(Mul(plain, v)), x, w)...)...)
 		})
 		if err != nil {
 			t.Fatal(err)

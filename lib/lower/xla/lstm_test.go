@@ -14,6 +14,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/device"
+	"gaiden/lib/gradient"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 )
@@ -65,7 +66,7 @@ func TestScan(t *testing.T) {
 					z, biases, recurrent := wave(0.7, length*n, 4*u), wave(0.4, 4*u), wave(0.3, u, 4*u)
 					h, c := scan(nil, z, biases, recurrent, wave(0.2, n, u), wave(0.1, n, u), keep)
 					loss := ReduceAllSum(Mul(h, wave(0.9, length, n, u)))
-					return append([]*Node{h, c}, Gradient(loss, z, biases, recurrent)...)
+					return append([]*Node{h, c}, gradient.Final(loss, z, biases, recurrent)...)
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -105,7 +106,7 @@ func TestScanNaN(t *testing.T) {
 					first := Equal(IotaFull(g, shapes.Make(dtypes.Int32, length*n, 4*u)), Const(g, int32(which*4*u)))
 					z := Add(wave(length*n, 4*u), Where(first, Const(g, float32(math.NaN())), Const(g, float32(0))))
 					h, c := scan(nil, z, wave(4*u), wave(u, 4*u), wave(n, u), wave(n, u), keep)
-					return append([]*Node{h, c}, Gradient(ReduceAllSum(h), z)...)
+					return append([]*Node{h, c}, gradient.Final(ReduceAllSum(h), z)...)
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -158,7 +159,7 @@ func TestRecurrence(t *testing.T) {
 			} {
 				h := layer(z)
 				h = layer(Concatenate([]*Node{h, h, h, h}, -1))
-				for _, x := range append([]*Node{h}, Gradient(ReduceAllSum(ConvertDType(Mul(h, v), dtypes.Float32)), z, recurrent)...) {
+				for _, x := range append([]*Node{h}, gradient.Final(ReduceAllSum(ConvertDType(Mul(h, v), dtypes.Float32)), z, recurrent)...) {
 					out = append(out, ConvertDType(x, dtypes.Float32))
 				}
 			}
