@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"gaiden/kernels/internal/magic"
@@ -101,6 +102,7 @@ const hostsMore = `
 gaiden session join, on another machine with the same Gaiden, offers its GPUs and
 prints its ADDRESS: a socket, which ssh -L can forward to this machine, or
 HOST:PORT, for which both need the same secret (gaiden session secret FILE).
+%hosts reads FILE on the machine that the session runs on.
 
 %hosts             list the hosts of the session
 %hosts add …       let them join: their GPUs come after those of this machine, for
@@ -110,7 +112,7 @@ Arrays with names survive both, as they do a restart of the session. If a host i
 lost, the session continues with the others from the last snapshot.`
 
 func hostsMagic(_ context.Context, h magic.Host, c magic.Command) error {
-	a := wire.AskBody{Verb: wire.Hosts}
+	a, patience := wire.AskBody{Verb: wire.Hosts}, answerLimit
 	if len(c.Args) > 0 {
 		words := slices.Clone(c.Args[1:])
 		if at := slices.Index(words, "-secret"); at >= 0 {
@@ -140,31 +142,42 @@ func hostsMagic(_ context.Context, h magic.Host, c magic.Command) error {
 		}); err != nil {
 			return err
 		}
+		patience = 0 // the next worker answers when the hosts have joined
 	}
-	return asking(func(s *session.Session) error {
-		ans, err := s.Ask(wire.AskBody{Verb: wire.Hosts})
-		if err != nil {
-			return err
-		}
-		return showHosts(h, s.Welcome(), ans.Hosts)
-	})
+	s, err := session.Config{Client: "kernel", NoStart: true, Patience: patience}.Open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ans, err := s.Ask(wire.AskBody{Verb: wire.Hosts})
+	if err != nil {
+		return err
+	}
+	return showHosts(h, s.Welcome(), ans.Hosts, a.Names)
 }
 
-func showHosts(h magic.Host, w wire.WelcomeBody, l []wire.HostInfo) error {
+// showHosts lists the hosts. The error says which of those that were added have not joined.
+func showHosts(h magic.Host, w wire.WelcomeBody, l []wire.HostInfo, added []string) error {
 	name, err := os.Hostname()
 	if err != nil {
 		return err
 	}
 	here := len(slices.DeleteFunc(slices.Clone(w.Devices), func(d wire.DeviceInfo) bool { return d.Host != "" }))
 	rows := [][]string{{"host", "devices", "address"}, {name, units.Count(here), "this session"}}
+	away := slices.Clone(added)
 	for _, i := range l {
 		devices := units.Count(i.Devices)
 		if i.Name == "" {
 			devices = "has not joined"
+		} else {
+			away = slices.DeleteFunc(away, func(address string) bool { return address == i.Address })
 		}
 		rows = append(rows, []string{i.Name, devices, i.Address})
 	}
 	grid(h, rows)
+	if len(away) > 0 {
+		return wire.Errorf(wire.Unavailable, "host %s has not joined: %s", strings.Join(away, ", "), w.Note).WithHint("%%hosts add with its address tries again")
+	}
 	if slices.ContainsFunc(l, func(i wire.HostInfo) bool { return i.Name == "" }) {
 		fmt.Fprintf(h.Stdout(), "%s\n%%hosts add with its address tries again\n", w.Note)
 	}

@@ -105,15 +105,15 @@ func (w *Worker) serve(sock *net.UnixConn) {
 		c.obey()
 	}()
 	err := c.readAll()
-	if w.Node != nil {
-		w.fail(errHungUp)
+	if w.Node != nil { // now, as what is being done may wait for other nodes
+		c.end(err)
 	}
 	c.mu.Lock()
 	c.closed = true
 	c.changed.Broadcast()
 	c.mu.Unlock()
 	<-done
-	if err != io.EOF {
+	if w.Node == nil {
 		c.end(err)
 	}
 }
@@ -165,10 +165,18 @@ func (c *conn) greet() error {
 	return c.out.Send(wire.Welcome, f.ID, func(b []byte) []byte { return append(b, wire.JSON(welcome)...) })
 }
 
-// end tells the client why its connection ends.
+// end tells the client why its connection ends. A follower's worker ends with it.
 func (c *conn) end(err error) {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-		return // it has gone: a killed cell ends like this, or one that had not read all answers
+	// A killed cell ends like this, or one that had not read all answers.
+	gone := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	if gone {
+		err = errHungUp
+	}
+	if c.w.Node != nil {
+		c.w.fail(err)
+	}
+	if gone {
+		return
 	}
 	c.w.Logf("client %d: %v", c.pid, err)
 	c.out.Send(wire.Failed, 0, func(b []byte) []byte { return append(b, wire.JSON(asError(err))...) })
@@ -275,8 +283,15 @@ func (c *conn) one(it item) (err error) {
 		c.free(hs)
 		return nil
 	case wire.Sync:
+		var hs []uint64
+		if len(it.Body) > 0 {
+			var err error
+			if hs, err = wire.DecodeHandles(it.Body); err != nil {
+				return err
+			}
+		}
 		c.idle()
-		return c.answerSync(it.ID)
+		return c.answerSync(it.ID, hs)
 	case wire.Ask:
 		var a wire.AskBody
 		if err := wire.DecodeJSON(wire.Ask, it.Body, &a); err != nil {
@@ -353,7 +368,22 @@ func (c *conn) untold() []*wire.Error {
 	return d
 }
 
-func (c *conn) answerSync(id uint32) error {
+// answerSync says what went wrong: with arrays, or with all that the client has not been told
+// of.
+func (c *conn) answerSync(id uint32, arrays []uint64) error {
+	for _, h := range arrays {
+		a, why := c.use(h)
+		if why != nil {
+			c.told(why)
+			return c.fail(id, why)
+		}
+		c.w.mu.Lock()
+		c.w.unpin(a)
+		c.w.mu.Unlock()
+	}
+	if len(arrays) > 0 {
+		return c.reply(id, nil)
+	}
 	d := c.untold()
 	if len(d) == 0 {
 		return c.reply(id, nil)

@@ -45,9 +45,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		c.leave(cost, device)
 		c.finished.Broadcast()
 		c.poison(p, e, why)
-		if w.Node != nil { // the controller's has not started either
-			w.outOfStep(p, why)
-		}
+		w.outOfStep(p, why, false)
 		return nil
 	}
 	c.take(p, e, s)
@@ -67,7 +65,7 @@ func (c *conn) execute(e *wire.ExecuteBody, seq int64) error {
 		c.giveBack(e, s)
 		why := c.late(p, w.deviceError(wire.ExecuteError, p.name, err))
 		c.poison(p, e, why)
-		w.outOfStep(p, why)
+		w.outOfStep(p, why, false)
 		c.watch(false) // what was left for this one
 	} else {
 		p.runs++

@@ -312,7 +312,7 @@ func (c *conn) settle(f *execution, err error) {
 		f.outputs[i].err = why
 	}
 	c.late(f.program, why)
-	w.outOfStep(f.program, why)
+	w.outOfStep(f.program, why, true)
 	for _, b := range f.names {
 		if w.names[b.name] != b.array {
 			continue // something newer has the name

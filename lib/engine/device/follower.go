@@ -24,6 +24,7 @@ type Follower struct {
 	Log     io.Writer
 
 	calls  chan *call
+	over   chan struct{} // closed when nobody takes calls any more
 	set    string        // of the connection that waits for its second one
 	work   *net.UnixConn // that one, nil if there is none
 	owner  string        // of the controller that called last
@@ -44,10 +45,9 @@ const callWait = 30 * time.Second
 func (f *Follower) Run(l *hosts.Listener) {
 	runtime.LockOSThread() // workers die with the thread that started them
 	defer runtime.UnlockOSThread()
-	f.calls = make(chan *call)
-	done := make(chan struct{})
+	f.calls, f.over = make(chan *call), make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(f.over)
 		l.Accept(f.hear, func(err error) { f.logf("%v", err) })
 	}()
 	defer f.stop()
@@ -56,7 +56,7 @@ func (f *Follower) Run(l *hosts.Listener) {
 	for {
 		select {
 		case c := <-f.calls:
-			f.take(c)
+			f.answer(c)
 			if late = nil; f.work != nil {
 				late = time.After(callWait)
 			}
@@ -66,7 +66,7 @@ func (f *Follower) Run(l *hosts.Listener) {
 		case err := <-f.ended:
 			f.logf("worker ended: %v", err)
 			f.worker, f.ended = nil, nil
-		case <-done:
+		case <-f.over:
 			return
 		}
 	}
@@ -80,12 +80,16 @@ func (f *Follower) hear(conn *net.UnixConn) {
 		conn.Close()
 		return
 	}
-	f.calls <- c
+	select {
+	case f.calls <- c:
+	case <-f.over:
+		conn.Close()
+	}
 }
 
-func (f *Follower) take(c *call) {
+func (f *Follower) answer(c *call) {
 	if c.Store {
-		f.begin(c)
+		f.startWorker(c)
 		return
 	}
 	name, _ := os.Hostname()
@@ -98,9 +102,9 @@ func (f *Follower) take(c *call) {
 		a.Error = wire.Errorf(wire.Invalid, "this host is the session's own machine, and offers a GPU that the session uses").
 			WithHint("start the session with GAIDEN_DEVICE=cuda:0 and the other one with GAIDEN_DEVICE=cuda:1 gaiden session join; or use fit.Config{Devices: 2} without hosts")
 	case f.worker != nil && f.owner != c.Owner:
-		a.Error = wire.Errorf(wire.Busy, "another session uses this host").WithHint("gaiden session stop there releases it")
+		a.Error = wire.Errorf(wire.Busy, "another session uses this host").WithHint("%%hosts remove in a notebook of that session releases it, or gaiden session stop on that session's machine")
 	}
-	if err := hosts.SendLine(c.conn, a); err != nil || a.Error != nil {
+	if err := hosts.SendLine(c.conn, a); err != nil || a.Error != nil || c.Probe {
 		c.conn.Close()
 		return
 	}
@@ -108,8 +112,8 @@ func (f *Follower) take(c *call) {
 	f.set, f.owner, f.work = c.Set, c.Owner, c.conn
 }
 
-// begin starts the worker for a controller whose second connection is c.
-func (f *Follower) begin(c *call) {
+// startWorker starts the worker for a controller whose second connection is c.
+func (f *Follower) startWorker(c *call) {
 	defer c.conn.Close()
 	if f.work == nil || c.Set != f.set {
 		f.logf("a second connection came without the first one")
@@ -136,16 +140,17 @@ func (f *Follower) launch(c *call, work *net.UnixConn) error {
 		return err
 	}
 	defer store.Close()
-	said := &words{to: f.Log}
-	cmd, up, err := start(f.Command, job{Plugin: f.Plugin, Node: c.Node, Count: c.Count}, said, controller, store)
+	again, err := work.File() // to say why, where it cannot start
 	if err != nil {
 		return err
 	}
-	f.logf("worker %d is node %d of %d", cmd.Process.Pid, c.Node, c.Count)
-	again, err := work.File() // to say why, where it cannot start
+	said := &words{to: f.Log}
+	cmd, up, err := start(f.Command, job{Plugin: f.Plugin, Node: c.Node, Count: c.Count}, said, controller, store)
 	if err != nil {
-		return errors.Join(err, cmd.Process.Kill())
+		again.Close()
+		return err
 	}
+	f.logf("worker %d is node %d of %d", cmd.Process.Pid, c.Node, c.Count)
 	ended := make(chan error, 1)
 	f.worker, f.ended = cmd, ended
 	go func() {

@@ -55,13 +55,14 @@ func (p *program) isReady() bool {
 }
 
 // find returns the program of that hash, or starts to load it from disk or to
-// compile its text. It returns nil when neither is known. Requests for one
-// program that come while it is made wait for the same work.
+// compile its text. It returns nil when neither is known, and where there are followers
+// without the text: they have not got this disk. Requests for one program that come while
+// it is made wait for the same work.
 func (w *Worker) find(b *wire.ProgramBody) (p *program, fresh bool) {
 	if p := w.recall(b.Hash); p != nil {
 		return p, false
 	}
-	if len(b.Text) == 0 && !w.cache.has(b.Hash) {
+	if len(b.Text) == 0 && (w.client.Here() < len(w.devices) || !w.cache.has(b.Hash)) {
 		return nil, false
 	}
 	w.mu.Lock()

@@ -33,8 +33,8 @@ func (w *Worker) openClient(p *pjrt.Plugin) error {
 	}
 	c, err := nodes.Open(p, w.Plugin.Options)
 	if err != nil {
+		w.dropHosts(nodes.Failed()) // before Close, by which all are lost
 		nodes.Close()
-		w.dropHosts(nodes.Failed())
 		if e, is := errors.AsType[*wire.Error](err); is {
 			return e
 		}
@@ -78,14 +78,19 @@ func (w *Worker) call() hosts.Call {
 func (w *Worker) owner() string { return wire.ProcessOrigin() + " " + w.Socket }
 
 // outOfStep ends the worker where a program of several nodes has failed: the other nodes may
-// wait for this one in the middle of it. The caller may hold w.mu.
-func (w *Worker) outOfStep(p *program, why *wire.Error) {
-	if p.spans && why.Code != wire.Lost { // which openClient has been told of, with its cause
+// wait for this one in the middle of it. One that did not start on the controller has started
+// nowhere, or Client.Watch tells. The caller may hold w.mu.
+func (w *Worker) outOfStep(p *program, why *wire.Error, started bool) {
+	if p.spans && (started || w.Node != nil) && why.Code != wire.Lost { // which openClient has been told of, with its cause
 		w.fail(wire.Errorf(why.Code, "program %s, which runs on several hosts, failed: %s", p.name, why.Text))
 	}
 }
 
-var errHungUp = errors.New("the controller has ended the connection")
+// What ends a follower's worker.
+var (
+	errHungUp  = errors.New("the controller has ended the connection")
+	errStopped = errors.New("the follower was stopped")
+)
 
 // hostsPath is the file with the addresses of followers, as JSON. It lives as long as the
 // session's supervisor.
@@ -144,9 +149,11 @@ func (c *conn) askHosts(id uint32, a wire.AskBody) {
 		c.answer(id, &wire.AnswerBody{Hosts: w.hostList()})
 		return
 	}
+	w.regrouping.Lock() // of two changes at the same time one would be lost
+	defer w.regrouping.Unlock()
 	list, why := w.changedHosts(a)
-	if why == nil && w.pulse(c).Busy {
-		why = wire.Errorf(wire.Busy, "another cell or a job uses the devices: hosts change when nothing runs").WithHint("%%monitor shows what runs; try again when it has ended")
+	if why == nil {
+		why = w.mayRegroup(c)
 	}
 	if why != nil {
 		c.fail(id, why)
@@ -159,6 +166,37 @@ func (c *conn) askHosts(id uint32, a wire.AskBody) {
 	w.finish()
 	c.answer(id, &wire.AnswerBody{})
 	w.fail(errRegroup)
+}
+
+// mayRegroup saves the arrays, and says why this worker must not end now: somebody works with
+// them, or what has a name would be lost.
+func (w *Worker) mayRegroup(c *conn) *wire.Error {
+	if w.pulse(c).Busy {
+		return wire.Errorf(wire.Busy, "another cell or a job uses the devices: hosts change when nothing runs").WithHint("%%monitor shows what runs; try again when it has ended")
+	}
+	w.saveAll()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ending {
+		return wire.Errorf(wire.Busy, "this worker ends, as the hosts change or the session stops").WithHint("%%hosts lists those of the next worker; try again then")
+	}
+	why := ""
+	if len(w.names) > 0 {
+		why = w.stateOff
+	}
+	for _, s := range w.spaces {
+		if len(s.locks) > 0 {
+			return s.locks[0].busy(s.locks[0].prefix + "*")
+		}
+		if s.version != s.saved && w.troubles[s.name] != "" {
+			why = fmt.Sprintf("notebook %q: %s", s.name, w.troubles[s.name])
+		}
+	}
+	if why != "" {
+		return wire.Errorf(wire.Unavailable, "the hosts stay as they are, as arrays would be lost, which cannot be saved: %s", why).
+			WithHint("%%hosts works when they can be saved, or are deleted")
+	}
+	return nil
 }
 
 // changedHosts is the list of hosts after a request.
@@ -201,7 +239,9 @@ func (w *Worker) changedHosts(a wire.AskBody) (*hostFile, *wire.Error) {
 		c.Close()
 	}
 	// Whoever does not answer now is not worth a new generation of the worker.
-	nodes := hosts.Gather(come, l.Secret, w.call())
+	call := w.call()
+	call.Probe = true
+	nodes := hosts.Gather(come, l.Secret, call)
 	nodes.Close()
 	if len(nodes.Missing) > 0 {
 		e := asError(nodes.Missing[0])

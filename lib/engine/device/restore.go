@@ -243,6 +243,7 @@ func (w *Worker) bring(s *space, want []source) ([]*array, error) {
 		})
 	}
 	readers.Wait()
+	errs = append(errs, w.arrived(arrays))
 	for _, err := range errs {
 		if err == nil {
 			continue
@@ -282,6 +283,27 @@ func (w *Worker) one(s *space, src source, mem *[]byte) (*array, error) {
 	w.add(x)
 	w.mu.Unlock()
 	return x, nil
+}
+
+// arrived waits for the uploads of arrays, nil where there was none, to followers, and says
+// what went wrong with them.
+func (w *Worker) arrived(arrays []*array) (err error) {
+	answers, n := make(chan error, len(arrays)), 0
+	for _, x := range arrays {
+		if x == nil || x.device < w.client.Here() {
+			continue
+		}
+		if e := w.client.Ready(x.buf, func(err error) { answers <- err }); e != nil {
+			return w.deviceError(wire.Invalid, "", e)
+		}
+		n++
+	}
+	for range n {
+		if e := <-answers; e != nil {
+			err = w.transferError(wire.Invalid, e)
+		}
+	}
+	return err
 }
 
 // mapped is memory for a while, in large pages where the system has them: to copy

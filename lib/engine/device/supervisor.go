@@ -86,11 +86,11 @@ func (s *Supervisor) run() error {
 		return err
 	}
 	os.Remove(hostsPath()) // another session's
-	defer os.Remove(hostsPath())
 	s.guard = guard{path: path, pid: os.Getpid(), socket: socketID(path)}
 	defer func() {
 		if s.guard.holder() == os.Getpid() { // else it is another session's by now
 			os.Remove(path)
+			os.Remove(hostsPath())
 		}
 		if s.guard.lock != nil {
 			s.guard.lock.Close()
@@ -175,18 +175,19 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 			if err == nil {
 				return nil // it was asked to stop
 			}
-			if e, is := errors.AsType[*exec.ExitError](err); is && e.ExitCode() == regroupStatus {
-				s.note = "the hosts have changed"
-				s.logf("%s: the next worker starts", s.note)
-				continue
+		}
+		e, is := errors.AsType[*exec.ExitError](err)
+		regroups := is && e.ExitCode() == regroupStatus
+		if regroups {
+			s.note = errRegroup.Error()
+		} else {
+			s.note = fmt.Sprintf("worker %d ended at %s (%v)", s.generation, time.Now().Format(time.TimeOnly), err)
+			if last := said.lastLine(); last != "" {
+				s.note += ": " + last
 			}
-		}
-		s.note = fmt.Sprintf("worker %d ended at %s (%v)", s.generation, time.Now().Format(time.TimeOnly), err)
-		if last := said.lastLine(); last != "" {
-			s.note += ": " + last
-		}
-		if path, berr := said.saveCrash(CrashDir(), s.generation, err); berr == nil {
-			s.note += "; its log is " + path
+			if path, berr := said.saveCrash(CrashDir(), s.generation, err); berr == nil {
+				s.note += "; its log is " + path
+			}
 		}
 		s.logf("%s", s.note)
 		switch again, err := s.regain(); {
@@ -198,6 +199,9 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 		case again != nil:
 			file.Close()
 			file = again
+		}
+		if regroups {
+			continue
 		}
 		life := time.Duration(0)
 		if !began.IsZero() {

@@ -59,6 +59,8 @@ type Worker struct {
 	fate       error     // what ends the worker, nil if it was asked to stop; written before stopped is closed
 	health     health
 
+	regrouping sync.Mutex // held while the hosts are changed
+
 	flags flags // that the plugin has been given
 
 	tracing sync.Mutex // protects trace
@@ -190,8 +192,13 @@ type orphan struct {
 	told       bool // the client has been told
 }
 
-// stop ends Run.
-func (w *Worker) stop() { w.once.Do(func() { close(w.stopped) }) }
+// stop ends Run. The controller of a follower's worker did not ask for it.
+func (w *Worker) stop() {
+	if w.Node != nil {
+		w.fail(errStopped)
+	}
+	w.once.Do(func() { close(w.stopped) })
+}
 
 // fail ends Run with an error, unless it was asked to stop.
 func (w *Worker) fail(cause error) {

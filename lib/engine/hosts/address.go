@@ -207,9 +207,18 @@ func bridge(conn net.Conn) (*net.UnixConn, error) {
 		c, cerr := net.FileConn(f)
 		f.Close()
 		if cerr != nil {
-			return nil, errors.Join(fmt.Errorf("hosts: %w", cerr), conn.Close())
+			err = fmt.Errorf("hosts: %w", cerr)
+			continue
 		}
 		ends[i] = c.(*net.UnixConn)
+	}
+	if err != nil {
+		for _, c := range ends {
+			if c != nil {
+				c.Close()
+			}
+		}
+		return nil, errors.Join(err, conn.Close())
 	}
 	both := func() {
 		conn.Close()

@@ -272,8 +272,8 @@ func TestSilentController(t *testing.T) {
 // A follower that keeps its connection and says nothing is given up, and who waits for an
 // answer hears it.
 func TestSilentFollower(t *testing.T) {
-	defer func(a, b time.Duration) { heartbeat, silence = a, b }(heartbeat, silence)
-	heartbeat, silence = 5*time.Millisecond, 50*time.Millisecond
+	defer func(d time.Duration) { heartbeat = d }(heartbeat)
+	heartbeat = 5 * time.Millisecond
 	a, b := net.Pipe()
 	conn, err := bridge(a)
 	if err != nil {
@@ -285,8 +285,8 @@ func TestSilentFollower(t *testing.T) {
 	}
 	defer there.Close()
 	p := newPeer("address", "gpu2", conn)
-	p.heard.Store(time.Now().UnixNano())
-	go p.greet("test", func(error) {})
+	p.heard.Store(time.Now().Add(time.Hour).UnixNano())
+	go p.greet("test")
 	in, out := wire.NewReader(there), wire.NewWriter(there)
 	if f, err := in.Next(); err != nil || f.Kind != wire.Hello {
 		t.Fatalf("got %v, %v, want Hello", f.Kind, err)
@@ -297,6 +297,7 @@ func TestSilentFollower(t *testing.T) {
 	<-p.greeted
 	lost := make(chan error, 1)
 	p.watch(func(err error) { lost <- err })
+	p.heard.Store(time.Now().Add(-2 * silence).UnixNano())
 	_, asked := p.ask(wire.Sync, nil)
 	for what, err := range map[string]error{"who waits": asked, "the worker": <-lost} {
 		if !errors.Is(err, wire.Lost) || !strings.Contains(err.Error(), "host gpu2 (address) is lost: it has not answered") {
@@ -305,5 +306,56 @@ func TestSilentFollower(t *testing.T) {
 	}
 	if _, err := p.ask(wire.Sync, nil); !errors.Is(err, wire.Lost) {
 		t.Errorf("asked later: got %v, want that the host is lost", err)
+	}
+}
+
+// TestFailed: where one follower is lost, and others are as a consequence, the first one is to
+// blame.
+func TestFailed(t *testing.T) {
+	n := &Nodes{}
+	for _, address := range []string{"a", "b", "c"} {
+		here, there := net.Pipe()
+		defer there.Close()
+		conn, err := bridge(here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.peers = append(n.peers, newPeer(address, "gpu-"+address, conn))
+	}
+	n.watch()
+	if got := n.Failed(); len(got) != 3 {
+		t.Errorf("where nobody is lost: got %v, want all", got)
+	}
+	n.peers[1].lose(errors.New("no such plugin"))
+	n.peers[0].lose(io.EOF)
+	_, err := n.store.Get("key", time.Minute)
+	if got := n.Failed(); len(got) != 1 || got[0] != "b" || err == nil || !strings.Contains(err.Error(), "gpu-b (b) is lost: no such plugin") {
+		t.Errorf("got %v, keys fail with %v, want b alone, and why", got, err)
+	}
+}
+
+// TestProgramText: the text of a program is not kept where no follower may want it.
+func TestProgramText(t *testing.T) {
+	path := os.Getenv("GAIDEN_PLUGIN")
+	if path == "" || strings.Contains(path, "cuda") {
+		t.Skip("needs XLA's CPU plugin")
+	}
+	plugin, err := pjrt.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := plugin.NewClient(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	b := &wire.ProgramBody{Text: []byte("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }")}
+	p, err := newClient(c, nil).Compile(b, pjrt.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if p.body.Text != nil || b.Text == nil {
+		t.Errorf("got a program that keeps %d bytes of text, of a request with %d; want none kept", len(p.body.Text), len(b.Text))
 	}
 }

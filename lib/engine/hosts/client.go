@@ -155,7 +155,8 @@ func (c *Client) DownloadAsync(b pjrt.Buffer, dst []byte, done func(error)) erro
 }
 
 // Wait returns when a buffer has been computed; a follower's, when all is computed that this
-// follower was sent.
+// follower was sent. The error is about this buffer alone: a follower's connection is that of
+// all notebooks.
 func (c *Client) Wait(b pjrt.Buffer) error {
 	if b&1 == 0 {
 		return c.Client.Wait(b)
@@ -164,11 +165,11 @@ func (c *Client) Wait(b pjrt.Buffer) error {
 }
 
 func (c *Client) Ready(b pjrt.Buffer, done func(error)) error {
-	p, _ := c.owner(b)
+	p, handle := c.owner(b)
 	if p == nil {
 		return c.Client.Ready(b, done)
 	}
-	p.request(wire.Sync, nil, func(_ []byte, err error) { go done(err) })
+	p.request(wire.Sync, handles(handle), func(_ []byte, err error) { go done(err) })
 	return nil
 }
 
@@ -183,7 +184,12 @@ func (c *Client) Free(b pjrt.Buffer) error {
 
 // free drops a handle of a follower. One that is lost has nothing to free.
 func (p *peer) free(handle uint64) {
-	_ = p.send(wire.Free, func(b []byte) []byte { return wire.AppendHandles(b, []uint64{handle}) })
+	_ = p.send(wire.Free, handles(handle))
+}
+
+// handles is the body of a frame about a handle.
+func handles(handle uint64) func([]byte) []byte {
+	return func(b []byte) []byte { return wire.AppendHandles(b, []uint64{handle}) }
 }
 
 // CopyToDevice copies an array of a type to a device. From one node to another it goes through

@@ -21,6 +21,7 @@ type Call struct {
 	Version  string // of the controller's build, for messages
 	Owner    string // whose controller it is: its next generation may call before this one is gone
 	GPUs     GPUs   // of the controller
+	Probe    bool   // it only wants to know whether it would be taken
 	Set      string // a random name of the set of nodes: its two connections belong together
 	Store    bool   // it is the second connection
 	Node     int    // on the second one: the follower's number
@@ -88,6 +89,9 @@ type Nodes struct {
 	secret string
 	peers  []*peer
 	store  Store
+
+	mu    sync.Mutex // protects following
+	first *peer      // that was lost: the others end as a consequence
 }
 
 // Gather calls all addresses at the same time. Those that do not answer are in Missing.
@@ -147,17 +151,33 @@ func (n *Nodes) Close() {
 // Failed are the addresses of the followers on which Open has failed: all of them, where it is
 // not known.
 func (n *Nodes) Failed() (l []string) {
-	for _, any := range []bool{false, true} {
-		for _, p := range n.peers {
-			if any || p.state() != nil {
-				l = append(l, p.address)
-			}
-		}
-		if len(l) > 0 {
-			break
-		}
+	if first := n.failed(); first != nil {
+		return []string{first.address}
+	}
+	for _, p := range n.peers {
+		l = append(l, p.address)
 	}
 	return l
+}
+
+func (n *Nodes) failed() *peer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.first
+}
+
+// watch notes which follower is lost first. Nobody may wait for its keys.
+func (n *Nodes) watch() {
+	for _, p := range n.peers {
+		p.watch(func(err error) {
+			n.mu.Lock()
+			if n.first == nil {
+				n.first = p
+			}
+			n.mu.Unlock()
+			n.store.Fail(err)
+		})
+	}
 }
 
 // Open makes the client of node 0, when all followers have made theirs. Without followers it
@@ -170,14 +190,18 @@ func (n *Nodes) Open(p *pjrt.Plugin, options map[string]any) (*Client, error) {
 		}
 		return newClient(c, nil), nil
 	}
+	n.watch()
 	for _, p := range n.peers {
 		if err := n.lend(p); err != nil {
+			p.lose(err)
 			return nil, fmt.Errorf("host %s: %w", p.host, err)
 		}
-		// A follower whose worker dies now hangs up: nobody may wait for its keys.
-		go p.greet(n.call.Version, n.store.Fail)
+		go p.greet(n.call.Version)
 	}
 	c, err := p.NewNode(options, pjrt.Node{Count: len(n.peers) + 1, Store: &n.store})
+	if first := n.failed(); err != nil && first != nil {
+		return nil, first.state()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +211,9 @@ func (n *Nodes) Open(p *pjrt.Plugin, options map[string]any) (*Client, error) {
 			return nil, err
 		}
 		if got, want := strings.TrimSpace(p.welcome.PlatformVersion), strings.TrimSpace(c.PlatformVersion()); got != want {
-			return nil, wire.Errorf(wire.BadVersion, "host %s has platform %q, this one %q", p.host, got, want)
+			err := wire.Errorf(wire.BadVersion, "host %s has platform %q, this one %q", p.host, got, want)
+			p.lose(err)
+			return nil, err
 		}
 	}
 	return newClient(c, n.peers), nil
@@ -208,6 +234,7 @@ func (n *Nodes) lend(p *peer) error {
 	p.heard.Store(time.Now().UnixNano())
 	go func() {
 		n.store.serve(conn, func() { p.heard.Store(time.Now().UnixNano()) })
+		<-p.greeted // a worker that could not start says why on the other connection
 		p.lose(io.EOF)
 	}()
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -215,6 +216,44 @@ func TestFollowers(t *testing.T) {
 	if err := s.Bind([]string{"kept"}, []*session.Array{put(t, s, 0, 3, 4)}); err != nil {
 		t.Fatal(err)
 	}
+	// What could not be brought back, or is being worked with, ends no worker.
+	if _, err := s.Snapshot(""); err != nil {
+		t.Fatal(err)
+	}
+	l, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(socket)), "state", "gaiden", "snapshots", "*", "*.safetensors"))
+	if err != nil || len(l) != 1 {
+		t.Fatalf("got archives %q, %v, want one", l, err)
+	}
+	archive := filepath.Dir(l[0])
+	refused := func(what string, want error, text string) {
+		t.Helper()
+		_, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{first.address}})
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: got %v, want a refusal that says %q", what, err, text)
+		}
+	}
+	if err := errors.Join(os.Rename(archive, archive+".away"), os.WriteFile(archive, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Bind([]string{"late"}, []*session.Array{put(t, s, 0, 5)}); err != nil {
+		t.Fatal(err)
+	}
+	refused("arrays that cannot be saved", wire.Unavailable, archive)
+	if err := errors.Join(os.Remove(archive), os.Rename(archive+".away", archive)); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := s.Lock(t.Context(), "ke", "trains with", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("arrays that are locked", wire.Busy, "trains with")
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	// The session's disk, but no follower's, has this one.
+	if _, err := s.Compile(program(t, 1), session.Options{}); err != nil {
+		t.Fatal(err)
+	}
 	s = add(t, s, socket, secret, first, second)
 	host, _ := os.Hostname()
 	for i, d := range s.Welcome().Devices {
@@ -264,6 +303,7 @@ func TestFollowers(t *testing.T) {
 	}{
 		{string(wire.JSON(hosts.Call{Protocol: wire.Protocol, Owner: "another session"})), wire.Busy},
 		{string(wire.JSON(hosts.Call{Protocol: wire.Protocol + 1})), wire.BadVersion},
+		{string(wire.JSON(hosts.Call{Protocol: wire.Protocol, Probe: true, Owner: "another session"})), wire.Busy},
 		{string(wire.JSON(hosts.Call{Store: true, Set: "guessed"})), ""},
 		{"GET / HTTP/1.1\r", ""},
 		{strings.Repeat("x", 5000), ""},
@@ -309,6 +349,17 @@ func TestFollowers(t *testing.T) {
 	}
 	wantValues(t, "program on a follower", y[0], 11, 13)
 	// A mistake is an error, not a hang, and ends nothing.
+	all, err := s.Compile(program(t, 3), session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong, err := all.Run(session.Call{Inputs: []*session.Array{put(t, s, 0, 1, 2), put(t, s, 2, 1, 2), put(t, s, 1, 1, 2)}})
+	if err == nil {
+		err = wrong[0].Values(make([]float32, 2))
+	}
+	if err == nil || !strings.Contains(err.Error(), "argument 1 is not on the device") {
+		t.Errorf("program on all hosts with arrays of the wrong ones: got %v, want an error that says so", err)
+	}
 	y, err = one.Run(session.Call{Inputs: []*session.Array{put(t, s, 1, 5, 6)}, Device: 2})
 	if err == nil {
 		err = y[0].Values(make([]float32, 2))
@@ -318,7 +369,7 @@ func TestFollowers(t *testing.T) {
 	}
 	kept()
 
-	// A follower's worker dies: the session goes on with those that answer.
+	// A follower's worker dies: the session continues with those that answer.
 	syscall.Kill(second.worker(t), syscall.SIGKILL)
 	s = reopen(t, s, socket)
 	if got := len(s.Welcome().Devices); got != 3 || !strings.Contains(s.Welcome().Note, "is lost") {
@@ -345,10 +396,18 @@ func TestFollowers(t *testing.T) {
 		t.Errorf("after the controller's death: got %d devices, note %q, want 2", got, s.Welcome().Note)
 	}
 	step(2)
-	// One that comes back joins again, one that leaves is gone.
+	// One that comes back joins again, one that leaves is gone. Of two who want it at the same
+	// time one is refused.
 	second = startFollower(t, second.address)
-	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{second.address}, Remove: []string{first.address}}); err != nil {
-		t.Fatal(err)
+	answers := make(chan error)
+	for _, s := range []*session.Session{s, open(t, socket)} {
+		go func() {
+			_, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{second.address}, Remove: []string{first.address}})
+			answers <- err
+		}()
+	}
+	if x, y := <-answers, <-answers; (x == nil) == (y == nil) {
+		t.Errorf("two requests at the same time: got %v and %v, want one that is refused", x, y)
 	}
 	s = reopen(t, s, socket)
 	a, err := s.Ask(wire.AskBody{Verb: wire.Hosts})
@@ -389,5 +448,54 @@ func TestHostsRefused(t *testing.T) {
 	a, err := s.Ask(wire.AskBody{Verb: wire.Hosts})
 	if err != nil || len(a.Hosts) != 0 || s.Welcome().Generation != 1 {
 		t.Errorf("got hosts %v, %v, want the session as it was", a, err)
+	}
+}
+
+// TestFollowerThatCannotStart: the others join, and the session says why this one does not.
+func TestFollowerThatCannotStart(t *testing.T) {
+	if onGPUs() {
+		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
+	}
+	socket := devicetest.Start(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	good := startFollower(t, filepath.Join(dir, "good.sock"))
+	t.Setenv("GAIDEN_PLUGIN", filepath.Join(dir, "plugin.so"))
+	bad := startFollower(t, filepath.Join(dir, "bad.sock"))
+	call := func(c hosts.Call) *net.UnixConn {
+		t.Helper()
+		conn, err := hosts.Dial(bad.address, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		c.Protocol = wire.Protocol
+		if err := hosts.SendLine(conn, c); err != nil {
+			t.Fatal(err)
+		}
+		var a hosts.Answer
+		if err := hosts.ReadLine(conn, &a); !c.Store && (err != nil || a.Error != nil) {
+			t.Fatalf("call %+v: got %+v, %v, want it taken", c, a, err)
+		}
+		return conn
+	}
+	// A session that only asks whether it may come does not take another one's place.
+	pending := call(hosts.Call{Owner: "one", Set: "one"})
+	call(hosts.Call{Owner: "two", Set: "two", Probe: true})
+	call(hosts.Call{Owner: "one", Set: "one", Store: true, Node: 1, Count: 2})
+	if frame, err := wire.NewReader(pending).Next(); err != nil || frame.Kind != wire.Failed || !strings.Contains(string(frame.Body), "plugin.so") {
+		t.Errorf("after another session's probe: got %v %s, %v, want why the worker cannot start", frame.Kind, frame.Body, err)
+	}
+	s := open(t, socket)
+	if _, err := s.Ask(wire.AskBody{Verb: wire.Hosts, Names: []string{bad.address, good.address}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s = open(t, socket)
+	a, err := s.Ask(wire.AskBody{Verb: wire.Hosts})
+	if err != nil || len(a.Hosts) != 1 || a.Hosts[0].Address != good.address || a.Hosts[0].Devices != 1 {
+		t.Errorf("got hosts %v, %v, want the good one alone", a, err)
+	}
+	if note := s.Welcome().Note; !strings.Contains(note, "bad.sock) is lost") || !strings.Contains(note, "plugin.so") {
+		t.Errorf("got note %q, want that the bad one has no plugin", note)
 	}
 }

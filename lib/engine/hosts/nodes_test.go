@@ -2,13 +2,17 @@ package hosts_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/gomlx/compute"
 
 	"gaiden/lib/engine/device/devicetest"
+	"gaiden/lib/engine/hosts"
+	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
@@ -89,6 +93,43 @@ func TestKilledNodes(t *testing.T) {
 			}
 		} else if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestReady: what went wrong with one array of a follower is said of that one alone, as the
+// arrays may be different notebooks'.
+func TestReady(t *testing.T) {
+	path := os.Getenv("GAIDEN_PLUGIN")
+	if path == "" || onGPUs() {
+		t.Skip("needs XLA's CPU plugin")
+	}
+	plugin, err := pjrt.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
+	nodes := hosts.Gather([]string{f.address}, "", hosts.Call{Version: session.Version, Owner: "test"})
+	defer nodes.Close()
+	c, err := nodes.Open(plugin, map[string]any{"cpu_device_count": int64(1)})
+	if err != nil || len(nodes.Missing) > 0 {
+		t.Fatal(err, nodes.Missing)
+	}
+	upload := func(bytes int) pjrt.Buffer {
+		t.Helper()
+		b, err := c.Upload(make([]byte, bytes), pjrt.Float32, []int{2}, c.Devices()[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	bad, good, worse := upload(1), upload(8), upload(3)
+	for _, tt := range []struct {
+		b    pjrt.Buffer
+		want string
+	}{{good, ""}, {worse, "got 3 bytes, want 8"}, {bad, "got 1 bytes, want 8"}, {good, ""}} {
+		if err := c.Wait(tt.b); (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("got %v, want %q", err, tt.want)
 		}
 	}
 }

@@ -37,9 +37,8 @@ func newPeer(address, host string, conn *net.UnixConn) *peer {
 		greeted: make(chan struct{}), wait: map[uint32]func([]byte, error){}}
 }
 
-// greet says Hello, and waits for the follower's worker to answer. failed hears why it will
-// not.
-func (p *peer) greet(version string, failed func(error)) {
+// greet says Hello, and waits for the follower's worker to answer.
+func (p *peer) greet(version string) {
 	defer close(p.greeted)
 	go p.beat()
 	err := p.out.Send(wire.Hello, 0, func(b []byte) []byte {
@@ -58,7 +57,6 @@ func (p *peer) greet(version string, failed func(error)) {
 	}
 	if err != nil {
 		p.lose(err)
-		failed(p.state())
 		return
 	}
 	go p.read()

@@ -120,6 +120,9 @@ func (c *Client) make(b *wire.ProgramBody, o pjrt.CompileOptions, local func(pjr
 		}
 		return nil, err
 	}
+	if p.spans || len(c.peers) == 0 { // no follower will be sent it
+		p.body.Text = nil
+	}
 	return p, nil
 }
 
@@ -235,8 +238,13 @@ func (p *Program) Execute(in, out []pjrt.Buffer, donate []bool, d *Device, mode 
 
 // start starts the parts of an execution, those of followers first. The caller holds
 // Client.order.
-func (p *Program) start(places []*Device, in, out []pjrt.Buffer, donate []bool) error {
+func (p *Program) start(places []*Device, in, out []pjrt.Buffer, donate []bool) (err error) {
 	sent := false
+	defer func() {
+		if err != nil && sent {
+			p.client.lose(fmt.Errorf("the hosts are out of step: program %s did not start on all of them: %w", p.body.Name, err))
+		}
+	}()
 	for _, at := range p.client.peers {
 		s := partOf(at, places, in, out, donate)
 		if len(s.places) == 0 {
@@ -265,9 +273,6 @@ func (p *Program) start(places []*Device, in, out []pjrt.Buffer, donate []bool) 
 	}
 	here := make([]pjrt.Buffer, len(s.out))
 	if err := p.Program.Execute(s.in, here, s.donate, nil, pjrt.Async, nil); err != nil {
-		if sent {
-			p.client.lose(fmt.Errorf("the hosts are out of step: program %s did not start on this one: %w", p.body.Name, err))
-		}
 		return err
 	}
 	for i, o := range s.out {

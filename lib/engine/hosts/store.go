@@ -31,11 +31,13 @@ func (s *Store) Put(key string, value []byte) error {
 }
 
 // Fail ends all that wait for a key, now and later, with err: the node that should put it is
-// lost.
+// lost. What comes after the first Fail is a consequence.
 func (s *Store) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err = err
+	if s.err == nil {
+		s.err = err
+	}
 	s.wake()
 }
 
