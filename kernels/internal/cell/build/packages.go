@@ -193,14 +193,17 @@ func (m *Module) Doc(ctx context.Context, path string) (string, error) {
 	return string(out), err
 }
 
-// Names lists the names of packages that cells may import without saying so.
+// Names lists the names of packages that cells may import without saying so, but for those of
+// modules that only other modules require.
 func (m *Module) Names(ctx context.Context) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.open(ctx) != nil {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(m.names(ctx)))
+	names := m.names(ctx)
+	maps.DeleteFunc(names, func(_ string, paths []string) bool { return m.mod.rank(paths[0]) >= len(paths[0])+othersRank })
+	return slices.Sorted(maps.Keys(names))
 }
 
 // Paths lists the import paths of the packages that cells may import.
