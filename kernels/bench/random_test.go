@@ -87,7 +87,11 @@ func TestDescribe(t *testing.T) {
 func TestPrintRandom(t *testing.T) {
 	a, c, e := randomCase(7, 0).name, randomCase(7, 1).name, randomCase(7, 2).name
 	one := func(name, subject string, median float64) timing.Record {
-		return timing.Record{Case: name, Subject: subject, Median: median, Machine: "m"}
+		unit := "µs"
+		if strings.HasSuffix(name, "-loss") || strings.HasSuffix(name, "-repeat") {
+			unit = "loss"
+		}
+		return timing.Record{Case: name, Subject: subject, Median: median, Machine: "m", Unit: unit}
 	}
 	b := bench{name: "random", seed: 7, nets: 3, records: []timing.Record{
 		one(a, plainEpoch, 100), one(a, variants[1].name, 98), one(a, "JAX 1 scan", 400), one(a, "JAX 1 jit step", 900), one(a, "PyTorch 2 CUDA graph", 200),

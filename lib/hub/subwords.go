@@ -3,6 +3,7 @@ package hub
 import (
 	"container/heap"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -42,8 +43,10 @@ func openModel(raw json.RawMessage) (subwords, map[string]int32, error) {
 		return nil, nil, fmt.Errorf("model is %q: want BPE, Unigram or WordPiece", m.Type)
 	}
 	var ids map[string]int32
-	if err := json.Unmarshal(m.Vocab, &ids); err != nil || len(ids) == 0 {
-		return nil, nil, fmt.Errorf("model has no vocab, %v: want an id for each token", err)
+	if err := json.Unmarshal(m.Vocab, &ids); err != nil && len(m.Vocab) > 0 {
+		return nil, nil, fmt.Errorf("vocab of the model: %w: want an id for each token", err)
+	} else if len(ids) == 0 {
+		return nil, nil, errors.New("model has no vocab: want an id for each token")
 	}
 	unknown, is := ids[m.Unk]
 	if !is {

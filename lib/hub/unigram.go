@@ -2,6 +2,7 @@ package hub
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"unicode/utf8"
@@ -23,8 +24,10 @@ const unknownPenalty = 10
 
 func openUnigram(vocab json.RawMessage, unknown *int32, bytes bool) (*unigram, error) {
 	var pairs [][2]any
-	if err := json.Unmarshal(vocab, &pairs); err != nil || len(pairs) == 0 {
-		return nil, fmt.Errorf("model has no vocab, %v: want tokens and their scores", err)
+	if err := json.Unmarshal(vocab, &pairs); err != nil && len(vocab) > 0 {
+		return nil, fmt.Errorf("vocab of the model: %w: want tokens and their scores", err)
+	} else if len(pairs) == 0 {
+		return nil, errors.New("model has no vocab: want tokens and their scores")
 	}
 	u := &unigram{ids: map[string]int32{}, lowest: math.Inf(1), unknown: -1, bytes: bytes}
 	for i, p := range pairs {

@@ -154,6 +154,9 @@ func (c *Composer) hint(w *writer, message string) string {
 		return ""
 	}
 	name := m[1]
+	if len(name) > 200 { // nobody reads it a second time
+		return ""
+	}
 	if slices.ContainsFunc(w.unit.Definitions, func(d parse.Definition) bool { return slices.Contains(d.Names, name) }) {
 		return name + " := … is a statement of this cell: its declarations (var, func, type) and the statements above it do not see it; define " + name + " in a cell above, or write := in place of var"
 	}
