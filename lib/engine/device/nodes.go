@@ -164,8 +164,9 @@ func (c *conn) askHosts(id uint32, a wire.AskBody) {
 		return
 	}
 	w.finish()
-	c.answer(id, &wire.AnswerBody{})
 	w.fail(errRegroup)
+	<-w.shut // who is answered, and connects again, must not come to this worker
+	c.answer(id, &wire.AnswerBody{})
 }
 
 // mayRegroup saves the arrays, and says why this worker must not end now: somebody works with

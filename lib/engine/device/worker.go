@@ -55,8 +55,9 @@ type Worker struct {
 	instance   string
 	origin     string // of its process number
 	stopped    chan struct{}
-	once       sync.Once // closes stopped
-	fate       error     // what ends the worker, nil if it was asked to stop; written before stopped is closed
+	once       sync.Once     // closes stopped
+	shut       chan struct{} // closed when Run takes no more connections
+	fate       error         // what ends the worker, nil if it was asked to stop; written before stopped is closed
 	health     health
 
 	regrouping sync.Mutex // held while the hosts are changed
@@ -93,7 +94,7 @@ type Worker struct {
 // Open loads the plugin and takes the devices.
 func (w *Worker) Open() error {
 	w.uid, w.started, w.instance, w.origin = os.Getuid(), time.Now(), rand.Text(), wire.ProcessOrigin()
-	w.stopped = make(chan struct{})
+	w.stopped, w.shut = make(chan struct{}), make(chan struct{})
 	w.unpinned = sync.NewCond(&w.mu)
 	w.all.prev, w.all.next = &w.all, &w.all
 	w.names, w.folders = map[name]*array{}, map[name]int{}
@@ -156,7 +157,11 @@ func (w *Worker) Run(l *net.UnixListener) error {
 		go w.rest(unusedFor, func() bool { return false }, w.unused)
 	}
 	w.accept(l)
+	close(w.shut)
 	if w.stop(); w.fate != nil { // stop: where it was not the worker that closed the socket
+		if errors.Is(w.fate, errRegroup) {
+			w.regrouping.Lock() // until who has changed the hosts is answered
+		}
 		time.Sleep(grace)
 		return w.fate
 	}

@@ -221,8 +221,8 @@ func TestFollowers(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(socket)), "state", "gaiden", "snapshots", "*", "*.safetensors"))
-	if err != nil || len(l) != 1 {
-		t.Fatalf("got archives %q, %v, want one", l, err)
+	if err != nil || len(l) == 0 {
+		t.Fatalf("got snapshots %q, %v, want some", l, err)
 	}
 	archive := filepath.Dir(l[0])
 	refused := func(what string, want error, text string) {

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute"
 
@@ -94,6 +96,41 @@ func TestKilledNodes(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestLostRestore: a rollback has not succeeded before another host has the arrays.
+func TestLostRestore(t *testing.T) {
+	if onGPUs() {
+		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
+	}
+	socket := devicetest.Start(t)
+	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
+	s := add(t, open(t, socket), socket, "", f)
+	for _, title := range []string{"one", "two"} {
+		if err := s.Bind([]string{"x"}, []*session.Array{put(t, s, 1, 1, float32(len(title)))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Snapshot(title); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pid := f.worker(t)
+	syscall.Kill(pid, syscall.SIGSTOP)
+	for running := true; running; time.Sleep(time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("follower's worker %d: got threads %v, %v", pid, threads, err)
+		}
+		running = slices.ContainsFunc(threads, func(path string) bool {
+			b, err := os.ReadFile(path)
+			return err != nil || !strings.Contains(string(b), ") T ")
+		})
+	}
+	// Until then, it takes no array. A time that is too short makes the test a weaker one.
+	time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(pid, syscall.SIGKILL) })
+	if _, err := s.Rollback("one", ""); err == nil {
+		t.Error("rollback to a host that takes no array and is lost then: got success, want an error")
 	}
 }
 
