@@ -55,9 +55,21 @@ camera.Fit(must(camera.Data("photos/all")), fit.Train{Epochs: 1_000_000, Batch: 
 // newcomer returns the steps of the story; t are the tools of browser.mjs.
 export function newcomer(t) {
   const home = path.join(t.work, "lab", "notebooks"), file = path.join(home, "newcomer.ipynb");
+  // JupyterLab may start another kernel in place of the first one: a cell that was sent to that
+  // is run again.
   const run = async (i, ...texts) => {
-    await t.cells().nth(i).locator(".cm-content").click();
-    await t.page.keyboard.press("Shift+Enter");
+    let sent = 0;
+    const send = async () => {
+      await t.cells().nth(i).locator(".cm-content").click();
+      await t.page.keyboard.press("Shift+Enter");
+      sent = Date.now();
+    };
+    await send();
+    await t.until(`cell ${i} to run`, async () => {
+      const waits = (await t.cells().nth(i).locator(".jp-InputPrompt").textContent()).includes("[ ]");
+      if (waits && Date.now() - sent > 5000) await send();
+      return !waits;
+    }, 60_000);
     for (const text of texts) await t.shows(i, text, 120_000);
   };
   const lines = async (i) => (await t.output(i).allInnerTexts()).join("\n").split("\n").length;
