@@ -65,12 +65,12 @@ export function newcomer(t) {
       sent = Date.now();
     };
     await send();
-    await t.until(`cell ${i} to run`, async () => {
+    await t.until(`cell ${i} to run, and to show ${texts[0] ?? "anything"}`, async () => {
       const waits = (await t.cells().nth(i).locator(".jp-InputPrompt").textContent()).includes("[ ]");
       if (waits && Date.now() - sent > 5000) await send();
-      return !waits;
-    }, 60_000);
-    for (const text of texts) await t.shows(i, text, 120_000);
+      return !waits && (await t.output(i).allInnerTexts()).join("\n").includes(texts[0] ?? "");
+    }, 120_000);
+    for (const text of texts.slice(1)) await t.shows(i, text, 120_000);
   };
   const lines = async (i) => (await t.output(i).allInnerTexts()).join("\n").split("\n").length;
   const few = async (i) => {
