@@ -51,14 +51,9 @@ var gptCases = []trainCase{
 
 // gptCase is GPT-2 (Radford et al., 2019) of other sizes.
 func gptCase(name string, blocks, heads, width, length, vocab, batch int) trainCase {
-	return trainCase{name: name, batch: batch, n: batch * 50, data: ids(vocab, vocab, length), config: fit.Config{BF16: true, Optimizer: optim.AdamW{LearningRate: 6e-4, Beta2: 0.95, WeightDecay: 0.1}},
-		model: models.Net{Name: "gpt", Input: []int{length}, Layers: []models.Layer{
-			models.Embedding{Name: "tokens", Vocab: vocab, Units: width},
-			models.Positions{Name: "positions", Length: length},
-			models.Repeat{Name: "block", Times: blocks, Layer: models.TransformerBlock{Heads: heads, Causal: true}},
-			models.LayerNorm{Name: "norm"},
-			models.Tied{Name: "head", Of: "tokens"},
-		}}}
+	net := gpt(vocab, length, width, blocks, heads)
+	net.Layers[len(net.Layers)-1] = models.Tied{Name: "head", Of: "tokens"}
+	return trainCase{name: name, model: net, batch: batch, n: batch * 50, data: ids(vocab, vocab, length), config: fit.Config{BF16: true, Optimizer: optim.AdamW{LearningRate: 6e-4, Beta2: 0.95, WeightDecay: 0.1}}}
 }
 
 // keepKernels adds a table of the kernels that take longest, ms of a step, to a text next to the

@@ -234,7 +234,7 @@ func TestChatShared(t *testing.T) {
 	for _, x := range w {
 		slices.Reverse(x.Data)
 	}
-	begun := "abc" + first
+	before := "abc" + first
 	for _, tt := range []struct {
 		name string
 		do   func() error
@@ -263,10 +263,10 @@ func TestChatShared(t *testing.T) {
 			t.Errorf("%s: got %q in %d pieces, want %q in 3", tt.name, got, pieces, want)
 		}
 		long.Stream = nil
-		if got := room.stored(n, "tea")[0]; got != begun+"de"+want {
-			t.Errorf("%s: the chat is %q, want %q", tt.name, got, begun+"de"+want)
+		if got := room.stored(n, "tea")[0]; got != before+"de"+want {
+			t.Errorf("%s: the chat is %q, want %q", tt.name, got, before+"de"+want)
 		}
-		next, plain := room.say(other, []string{"g"}, long)[0], room.say(other, []string{begun + "de" + want + "g"}, Sampling{Length: 9})[0]
+		next, plain := room.say(other, []string{"g"}, long)[0], room.say(other, []string{before + "de" + want + "g"}, Sampling{Length: 9})[0]
 		if next != plain {
 			t.Errorf("%s: then the chat continues with %q, want %q", tt.name, next, plain)
 		}
