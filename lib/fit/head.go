@@ -130,11 +130,11 @@ func (t *trace) inPieces(s *Set, h head, pieces int, b batch, mask *Node) (sum, 
 		if logits.DType() != dtypes.Float32 {
 			logits = OptimizationBarriers(logits)[0] // else a GPU has them in memory as float32
 		}
-		logits = t.float(logits)
+		wide := t.float(logits)
 		piece, counts := batch{y: at(labels, i), v: at(v, i)}, at(counts, i)
-		sum, weight, right := t.score(loss, logits, piece, counts)
+		sum, weight, right := t.score(loss, wide, piece, counts)
 		next := []*Node{sum, weight, right}
-		if m := t.sums(s, logits, piece, counts); m != nil {
+		if m := t.sums(s, wide, piece, counts); m != nil {
 			next = append(next, m)
 		}
 		if t.training {
@@ -144,7 +144,7 @@ func (t *trace) inPieces(s *Set, h head, pieces int, b batch, mask *Node) (sum, 
 			low := ConvertDType(slope, w.DType())
 			next = append(next, t.float(DotGeneral(x, []int{0}, nil, low, []int{0}, nil)))
 			if biases != nil {
-				next = append(next, ReduceSum(slope, 0))
+				next = append(next, ReduceSum(t.float(slope), 0))
 			}
 			for k, more := range next {
 				next[k] = Add(state[k], more)

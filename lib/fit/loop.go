@@ -8,6 +8,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/losses"
+	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
@@ -160,7 +161,7 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 	if c, is := l.(losses.CTC); is && models.MaskOf(out) != nil {
 		out = c.Within(out, models.MaskOf(out))
 	}
-	loss, w := l.Apply(out, b.y, b.v)
+	loss, w, hit := t.classified(l, out, b)
 	if share := models.Mixed(out.Graph()); share != nil && b.y != nil {
 		other, v := Reverse(b.y, 0), b.v
 		if v != nil {
@@ -190,7 +191,9 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 	}
 	right = t.scalar(float32(0))
 	if b.y != nil && b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 && !t.net.freeLabels() {
-		hit := ConvertDType(t.rightOf(StopGradient(out), b.y), dtypes.Float32)
+		if hit == nil {
+			hit = ConvertDType(Equal(ArgMax(StopGradient(out), -1, dtypes.Int32), b.y), dtypes.Float32)
+		}
 		if b.v != nil {
 			v := losses.Spread(b.v, hit)
 			hit = Where(Equal(v, ZerosLike(v)), ZerosLike(hit), hit)
@@ -206,21 +209,18 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 	return sum, weight, right
 }
 
-// rightOf says of which labels the logits are the largest ones, the first of them if they are
-// several. Where classes are many a GPU computes it in the pass that sums their exponentials.
-func (t *trace) rightOf(logits, labels *Node) *Node {
-	d := logits.Shape().Dimensions
-	if classes := d[len(d)-1]; t.w.target.CPU() || classes < manyClasses {
-		return Equal(ArgMax(logits, -1, dtypes.Int32), labels)
+// classified is the loss of labels, as a losses.Loss returns it, and 1 for each that has the
+// largest logit. hit is nil where that is not known yet.
+func (t *trace) classified(l losses.Loss, out *Node, b batch) (loss, weight, hit *Node) {
+	c, is := l.(losses.CrossEntropy)
+	if d := out.Shape().Dimensions; !is || !c.Plain() || t.w.Kernels() == nil || d[len(d)-1] < lower.ManyClasses || models.Mixed(out.Graph()) != nil {
+		loss, weight = l.Apply(out, b.y, b.v)
+		return loss, weight, nil
 	}
-	g, shape := logits.Graph(), shapes.Make(dtypes.Int32, d...)
-	class, label := Iota(g, shape, -1), BroadcastToShape(InsertAxes(labels, -1), shape)
-	none := Zeros(g, shapes.Make(dtypes.Float32, d...))
-	own, before := Where(Equal(class, label), OnesLike(none), none), Where(LessThan(class, label), MulScalar(OnesLike(none), -2), none)
-	largest := Equal(logits, BroadcastToShape(ReduceAndKeep(logits, ReduceMax, -1), logits.Shape()))
-	sum := ReduceSum(Where(largest, Add(own, before), none), -1)
-	return Equal(sum, OnesLike(sum))
+	if out.Type() == NodeTypeConvertDType && out.Inputs()[0].DType().IsFloat() {
+		out = out.Inputs()[0] // the kernel reads less
+	}
+	rows, hit := t.w.kernels().CrossEntropy(out, b.y, func(logits *Node) *Node { return c.Rows(logits, b.y) })
+	loss, weight = c.Examples(rows, b.v)
+	return loss, weight, hit
 }
-
-// manyClasses is from how many on rightOf does without ArgMax.
-const manyClasses = 1024

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -10,6 +11,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/optim"
 )
 
 // A packed state has one vector in place of a net's many small arrays of each kind: weights,
@@ -17,8 +19,9 @@ import (
 // host time, and each weight that is updated a kernel launch.
 //
 // Packed programs work in place: there is no second copy of the state to go back to. A step
-// that would leave a weight that is not finite leaves the state as it was, and so do all
-// after it. The state is bound to the net's names now and then, at an epoch's test and at
+// whose loss or gradients are not finite, or so large that weights might not be after it, leaves
+// the state as it was, and so do all after it. A weight that an optimizer of one's own makes
+// infinite of finite gradients stays as it was, and the step is the last. The state is bound to the net's names now and then, at an epoch's test and at
 // the end of a run. It is unpacked for that right after the chunk is requested, while the
 // devices work on the chunk, since that takes the host milliseconds.
 
@@ -132,7 +135,7 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 	if len(means) > 0 {
 		now = []*Node{pack(means, func(i int) *Node { return f.variables[i] })}
 	}
-	var sums []*Node // all gradients and more, if devices have added them up
+	sums := append([]*Node{f.mean}, gradients...) // all gradients and more
 	if c.Split {
 		joined := make([]bool, len(parts))
 		for p, part := range parts {
@@ -149,8 +152,12 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 	title, moments := n.config.Optimizer.Title()
 	t.mark(title + "/update")
 	gradients = clipped(n.config.Optimizer, gradients)
-	written := []*Node{Reshape(f.mean, 1)}
 	next = make([]*Node, len(parts)*(1+len(moments)))
+	wrong := t.tooLarge(sums, rate)
+	halted := Max(state[len(state)-1], wrong)
+	going := Equal(halted, ZerosLike(halted))
+	unknown := reflect.TypeOf(n.config.Optimizer).PkgPath() != reflect.TypeFor[optim.SGD]().PkgPath()
+	var lost []*Node // weights that an optimizer of one's own makes infinite, of finite gradients
 	for k := range parts {
 		var m []*Node
 		for i := range moments {
@@ -160,20 +167,18 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 		for i := range moments {
 			next[(1+i)*len(parts)+k] = m[i]
 		}
-		if sums == nil {
-			written = append(written, partialSums(next[k]))
+		if unknown {
+			finite := IsFinite(next[k])
+			next[k], lost = Where(finite, next[k], state[k]), append(lost, someOf(LogicalNot(finite)))
 		}
 	}
-	wrong := ConvertDType(LogicalNot(IsFinite(Concatenate(written, 0))), dtypes.Float32)
-	halted := Max(state[len(state)-1], ReduceAllMax(wrong))
-	if sums != nil {
-		halted = Max(halted, t.tooLarge(sums, rate))
+	if unknown {
+		halted = Max(halted, ReduceAllMax(Concatenate(lost, 0)))
 	}
 	next = append(next, now...)
 	for _, i := range others {
 		next = append(next, f.variables[i])
 	}
-	going := Equal(halted, t.scalar(float32(0)))
 	for k, x := range next {
 		next[k] = Where(BroadcastToShape(going, shapes.Make(dtypes.Bool, x.Shape().Dimensions...)), x, state[k])
 	}
@@ -181,39 +186,36 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 }
 
 // tooLarge is 1 where gradients are not finite, or so large that the steps of this rate
-// might not be, else 0. It reads the few vectors that the devices have added up, which
-// takes fewer kernels than reading each array after its step.
-func (t *trace) tooLarge(vectors []*Node, rate *Node) *Node {
-	const limit = 1e30 // float32 ends at 3e38; steps may be the sum of many
-	rate = Abs(rate)
-	largest := rate
-	for _, v := range vectors {
-		largest = Max(largest, Mul(ReduceAllMax(Abs(v)), MaxScalar(rate, 1)))
+// might not be, else 0. It reads gradients, and not weights after their step: those would have
+// to be written before it is known whether they count.
+func (t *trace) tooLarge(gradients []*Node, rate *Node) *Node {
+	limit := Scalar(t.g, dtypes.Float32, 1e30) // float32 ends at 3e38; steps may be the sum of many
+	all := []*Node{someOf(LogicalNot(LessThan(Abs(rate), limit)))}
+	limit = Div(limit, MaxScalar(Abs(rate), 1))
+	for _, g := range gradients {
+		all = append(all, someOf(LogicalNot(LessThan(Abs(g), BroadcastToDims(limit, g.Shape().Dimensions...)))))
 	}
-	return ConvertDType(LogicalNot(LessThan(largest, Scalar(t.g, dtypes.Float32, limit))), dtypes.Float32)
+	return ReduceAllMax(Concatenate(all, 0))
 }
 
-// partialSums is sums that are not finite where x has an element that is not; see
-// zeroIfFinite. There are as many as XLA's first kernel of a reduction makes, which saves
-// the second one for each array.
-func partialSums(x *Node) *Node {
-	const sums = 512
-	x = zeroIfFinite(x)
-	if n := x.Shape().Size(); n%sums == 0 && n > 16*sums {
-		return ReduceSum(Reshape(x, sums, n/sums), 1)
+// someOf are numbers of which one is 1 where some of x are true; else all are 0. There are as
+// many as XLA's first kernel of a reduction makes, which saves the second one for each array.
+func someOf(x *Node) *Node {
+	const parts = 512
+	x = ConvertDType(x, dtypes.Float32)
+	if n := x.Shape().Size(); n%parts == 0 && n > 16*parts {
+		return ReduceMax(Reshape(x, parts, n/parts), 1)
 	}
-	return Reshape(ReduceAllSum(x), 1)
+	return Reshape(ReduceAllMax(x), 1)
 }
 
 // anyNotFinite is 1 if some of the numbers are not finite, else 0. On a CPU a sum is several
-// times as fast as the maximum of what IsFinite says of each.
+// times as fast as the maximum of what IsFinite says of each. It is one of zeros, and of NaN for
+// numbers that are not finite; they are differences, since XLA's CPU compiler makes an array of
+// zeros for a product with 0.
 func (t *trace) anyNotFinite(x *Node) *Node {
-	return ConvertDType(LogicalNot(IsFinite(ReduceAllSum(zeroIfFinite(x)))), dtypes.Float32)
+	return ConvertDType(LogicalNot(IsFinite(ReduceAllSum(Sub(x, x)))), dtypes.Float32)
 }
-
-// zeroIfFinite is 0 for numbers that are finite and NaN for others, as is every sum with one.
-// It subtracts, since XLA's CPU compiler makes an array of zeros for a product with 0.
-func zeroIfFinite(x *Node) *Node { return Sub(x, x) }
 
 // packProgram packs the net's state.
 func (n *Net) packProgram() (*hlo.Program, error) {

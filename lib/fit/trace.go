@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/fused"
 	"gaiden/lib/lower"
 	"gaiden/lib/lower/xla"
 	"gaiden/lib/models"
@@ -43,7 +44,9 @@ func (w *writer) Description() string                { return "gaiden" }
 func (w *writer) Lowering() models.Lowering {
 	attends := func(a lower.Attention) { w.attentions = append(w.attentions, a) }
 	multiplies := func(x, weights, biases, y *Node) { w.head = &head{x, weights, biases, y} }
-	return xla.Lowering{Target: w.target, Options: w.options, Calls: w, Attends: attends, Multiplies: multiplies}
+	t := w.target
+	t.Triton = w.Kernels() != nil
+	return xla.Lowering{Target: t, Options: w.options, Calls: w, Attends: attends, Multiplies: multiplies}
 }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
@@ -82,7 +85,7 @@ func (w *writer) LSTM(z, biases, recurrent, h0, c0 *Node) []*Node {
 func (w *writer) LSTMBack(gates, recurrent, c0, c, v *Node) *Node {
 	return w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
 		dz, err := f.LSTMBack(in[0], in[1], in[2], in[3], in[4])
-		return []compute.Value{dz, in[4]}, err // GoMLX takes a clone of one result for its first operand
+		return []compute.Value{dz}, err
 	}, gates, recurrent, c0, c, v)[0]
 }
 
@@ -101,10 +104,22 @@ func (w *writer) AttentionGradient(c xla.Flash, q, k, v, statistics, dy, y *Node
 	}, append([]*Node{q, k, v, statistics, dy, y}, lengths...)...)
 }
 
+// Norm is a kernel of package fused for package xla.
+func (w *writer) Norm(x, scale, offset *Node, epsilon float64) *Node {
+	return w.kernels().Norm(x, scale, offset, epsilon)
+}
+
+// kernels are the fused operations of the program; they are plain where it has no kernels.
+func (w *writer) kernels() fused.Ops { return fused.Ops{Builder: w.Kernels(), Write: w.call} }
+
 // call writes an operation on operands in place of a node; it has no gradient.
-func (w *writer) call(write standIn, operands ...*Node) []*Node {
+func (w *writer) call(do func(f *hlo.Function, in []compute.Value) ([]compute.Value, error), operands ...*Node) []*Node {
 	for i, x := range operands {
 		operands[i] = StopGradient(x)
+	}
+	write := func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		out, err := do(f, in)
+		return append(out, in[0]), err // GoMLX takes a clone of one result for its first operand
 	}
 	w.builder.ReplaceNext(write)
 	all := OptimizationBarriers(operands...)

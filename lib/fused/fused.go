@@ -12,8 +12,8 @@
 //
 // # Gradients
 //
-// [Ops.Linear], [Ops.LSTM] and [Ops.Norm] have gradients that GoMLX finds by
-// itself. The others are what a training step is written with when the gradient
+// [Ops.Linear], [Ops.LSTM], [Ops.Norm] and [Ops.CrossEntropy] have gradients that GoMLX finds
+// by itself. The others are what a training step is written with when the gradient
 // of weights is to become their update on the spot; a [Plan] writes such a step
 // for a net of package models.
 //
@@ -50,13 +50,19 @@ type Ops struct {
 	// faster. Default: Usual.
 	Choose func(op kernels.Op) kernels.Op
 
-	run func(k triton.Kernel, operands []*Node) []*Node // tests replace it; default: replaceNext
+	// Write writes an operation on operands into the graph; default: see Call.
+	Write func(write func(f *hlo.Function, in []compute.Value) ([]compute.Value, error), operands ...*Node) []*Node
+
+	run func(k triton.Kernel, operands []*Node) []*Node // tests replace it
 }
 
 // call runs a kernel in the graph.
 func (o Ops) call(k triton.Kernel, operands ...*Node) []*Node {
 	if o.run != nil {
 		return o.run(k, operands)
+	}
+	if o.Write != nil {
+		return o.Write(writes(k), operands...)
 	}
 	return replaceNext(o.Builder, k, operands)
 }
@@ -117,14 +123,16 @@ func Call(builder *hlo.Builder, k triton.Kernel, operands ...*Node) []*Node {
 
 // replaceNext writes a call on nodes into their graph. Its results have no gradient.
 func replaceNext(builder *hlo.Builder, k triton.Kernel, operands []*Node) []*Node {
-	builder.ReplaceNext(func(f *hlo.Function, values []compute.Value) ([]compute.Value, error) {
-		return k.Call(f, values...)
-	})
+	builder.ReplaceNext(writes(k))
 	stopped := make([]*Node, len(operands))
 	for i, x := range operands {
 		stopped[i] = StopGradient(x)
 	}
 	return OptimizationBarriers(stopped...)
+}
+
+func writes(k triton.Kernel) func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+	return func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) { return k.Call(f, in...) }
 }
 
 // to changes the element type.

@@ -14,6 +14,7 @@ import (
 	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/gradient"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
 )
@@ -81,6 +82,14 @@ func TestForms(t *testing.T) {
 		{"softmax", []*tensors.Tensor{g, labels}, func(o Ops, in []*Node) []*Node {
 			loss, hit, g := o.Softmax(in[0], in[1])
 			return []*Node{loss, hit, g}
+		}},
+		{"cross entropy", []*tensors.Tensor{g, labels}, func(o Ops, in []*Node) []*Node {
+			loss, hit := o.CrossEntropy(in[0], in[1], func(x *Node) *Node { return losses.CrossEntropy{}.Rows(x, in[1]) })
+			return []*Node{loss, hit, gradient.Final(ReduceAllSum(Square(loss)), in[0])[0]}
+		}},
+		{"norms", []*tensors.Tensor{random(51, f32(3, 2, 5), 1, 2), random(52, f32(5), 1, 0), random(53, f32(5), 1, 0)}, func(o Ops, in []*Node) []*Node {
+			y, z := o.Norm(in[0], in[1], in[2], 1e-5), o.Norm(in[0], in[2], nil, 1e-6)
+			return append([]*Node{y, z}, gradient.Final(ReduceAllSum(Mul(Square(y), z)), in...)...)
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -52,26 +52,37 @@ func (l CrossEntropy) check(classes int) error {
 	return nil
 }
 
+// Rows are the losses […] of each label alone, of one that is Plain.
+func (l CrossEntropy) Rows(logits, labels *Node) *Node {
+	z := Sub(logits, StopGradient(ReduceAndKeep(logits, ReduceMax, -1)))
+	right := OneHot(labels, logits.Shape().Dimensions[logits.Rank()-1], z.DType())
+	return Sub(Log(ReduceSum(Exp(z), -1)), ReduceSum(Mul(z, right), -1))
+}
+
+// Examples are Apply's results for what Rows returns.
+func (l CrossEntropy) Examples(rows, v *Node) (loss, weight *Node) {
+	switch {
+	case v != nil:
+		return weighted(rows, v)
+	case rows.Rank() > 1:
+		return rowMeans(rows), nil
+	}
+	return rows, nil
+}
+
 // Apply subtracts the largest logit first, so that nothing overflows.
 func (l CrossEntropy) Apply(logits, labels, v *Node) (loss, weight *Node) {
 	d := logits.Shape().Dimensions
 	classes := d[len(d)-1]
 	must(l, classes)
+	if l.Plain() {
+		return l.Examples(l.Rows(logits, labels), v)
+	}
 	z := Sub(logits, StopGradient(ReduceAndKeep(logits, ReduceMax, -1)))
 	right := OneHot(labels, classes, z.DType()) // all 0 for a label that is none
 	normal := Log(ReduceSum(Exp(z), -1))
 	of := func(target *Node) *Node {
 		return Sub(Mul(normal, ReduceSum(target, -1)), ReduceSum(Mul(z, target), -1))
-	}
-	if l.Plain() {
-		loss = Sub(normal, ReduceSum(Mul(z, right), -1))
-		if v != nil {
-			return weighted(loss, v)
-		}
-		if len(d) > 2 {
-			loss = rowMeans(loss)
-		}
-		return loss, nil
 	}
 	counts := OnesLike(z) // how much each class counts
 	if l.ClassWeights != nil {

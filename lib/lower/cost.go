@@ -53,6 +53,13 @@ const (
 	// PackedArrays is how many arrays a state has at least that is packed: to run a program
 	// costs the host about 2 µs for each.
 	PackedArrays = 100
+	// lookupRows is how many rows a table has at most whose gradient is a product.
+	lookupRows = 1024
+	// widestNorm is how wide rows are at most that a kernel normalizes: kernels.LargestNorm.
+	widestNorm = 16384
+	// ManyClasses is how many classes a cross entropy has at least that is a kernel of its own,
+	// in a net without kernels for its layers: XLA reads logits four times.
+	ManyClasses = 1024
 	// ManyOps is the number of operations from which a program's kernels are launched one by
 	// one, not as CUDA graphs, unless it works in place: where arrays lie elsewhere in each
 	// run, the graphs must be changed each time.

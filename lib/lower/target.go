@@ -55,7 +55,7 @@ func ampere(capability string) bool {
 func (t Target) CPU() bool { return t.Platform == "cpu" || t.Platform == "" }
 
 // Hopper says whether the device has compute capability 9.0.
-func (t Target) Hopper() bool { return t.Triton && t.Capability == "9.0" }
+func (t Target) Hopper() bool { return t.Platform == "cuda" && t.Capability == "9.0" }
 
 func (t Target) String() string {
 	s := strings.ToUpper(t.Platform)

@@ -44,7 +44,7 @@ func (l Embedding) Apply(scope *model.Scope, x *Node) *Node {
 		}
 	} else {
 		table := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), l.Vocab, l.Units)
-		y = Gather(table, InsertAxes(x, -1), false)
+		y = loweringOf(x.Graph()).Lookup(table, x)
 	}
 	if l.Scale != 0 {
 		y = MulScalar(y, l.Scale)

@@ -27,8 +27,15 @@ func (l LayerNorm) Apply(scope *model.Scope, x *Node) *Node {
 	width := lastAxis(x)
 	scale := float(variable(scope, x.Graph(), "scale", nil, Fill(1), width))
 	offset := float(variable(scope, x.Graph(), "offset", nil, Fill(0), width))
-	y := normalized(float(x), orDefault(l.Epsilon, 1e-5), -1)
-	y = Add(Mul(y, ExpandLeftToRank(scale, x.Rank())), ExpandLeftToRank(offset, x.Rank()))
+	return loweringOf(x.Graph()).Norm(x, scale, offset, orDefault(l.Epsilon, 1e-5))
+}
+
+// Norm is one pass over x in GoMLX's operations: see the gradient of byRootMeanSquare.
+func (Plain) Norm(x, scale, offset *Node, epsilon float64) *Node {
+	y := Mul(byRootMeanSquare(x, offset != nil, epsilon, -1), ExpandLeftToRank(scale, x.Rank()))
+	if offset != nil {
+		y = Add(y, ExpandLeftToRank(offset, x.Rank()))
+	}
 	return ConvertDType(y, x.DType())
 }
 
@@ -55,8 +62,7 @@ func (l RMSNorm) Apply(scope *model.Scope, x *Node) *Node {
 	if l.PlusOne {
 		scale = AddScalar(scale, 1)
 	}
-	y := byRootMeanSquare(float(x), false, orDefault(l.Epsilon, 1e-6), -1)
-	return ConvertDType(Mul(y, ExpandLeftToRank(scale, x.Rank())), x.DType())
+	return loweringOf(x.Graph()).Norm(x, scale, nil, orDefault(l.Epsilon, 1e-6))
 }
 
 // GroupNorm normalizes groups of channels, the last axis, over each example (Wu and He,
@@ -85,8 +91,8 @@ func (l GroupNorm) Apply(scope *model.Scope, x *Node) *Node {
 	}
 	scale := float(variable(scope, x.Graph(), "scale", nil, Fill(1), channels))
 	offset := float(variable(scope, x.Graph(), "offset", nil, Fill(0), channels))
-	y := Reshape(float(x), d[0], x.Shape().Size()/d[0]/channels, l.Groups, channels/l.Groups)
-	y = Reshape(normalized(y, orDefault(l.Epsilon, 1e-5), 1, 3), d...)
+	y := Reshape(x, d[0], x.Shape().Size()/d[0]/channels, l.Groups, channels/l.Groups)
+	y = Reshape(byRootMeanSquare(y, true, orDefault(l.Epsilon, 1e-5), 1, 3), d...)
 	y = Add(Mul(y, ExpandLeftToRank(scale, x.Rank())), ExpandLeftToRank(offset, x.Rank()))
 	return ConvertDType(y, x.DType())
 }
@@ -109,25 +115,21 @@ func (l InstanceNorm) Apply(scope *model.Scope, x *Node) *Node {
 	return GroupNorm{Groups: lastAxis(x), Epsilon: l.Epsilon}.Apply(scope, x)
 }
 
-// normalized has mean 0 and variance 1 over some axes.
-func normalized(x *Node, epsilon float64, axes ...int) *Node {
-	return byRootMeanSquare(x, true, epsilon, axes...)
-}
-
 // byRootMeanSquare is x, less its mean if centered, divided by its root mean square over some
-// axes. Its gradient is written out: all its means are of one pass, and of the forward pass it
-// reads x and the means only. What GoMLX derives needs several passes and keeps more.
+// axes, in float32. Its gradient is written out: all its means are of one pass, and of the
+// forward pass it reads x and the means only. What GoMLX derives needs several passes and keeps
+// more.
 func byRootMeanSquare(x *Node, centered bool, epsilon float64, axes ...int) *Node {
 	mean := func(x *Node) *Node { return ReduceAndKeep(x, ReduceMean, axes...) }
 	parts := func(x *Node) (middle, factor *Node) {
-		if centered {
+		if x = float(x); centered {
 			middle = mean(x)
 			x = Sub(x, middle)
 		}
 		return middle, Inverse(Sqrt(AddScalar(mean(Square(x)), epsilon)))
 	}
 	result := func(x, middle, factor *Node) *Node {
-		if centered {
+		if x = float(x); centered {
 			x = Sub(x, middle)
 		}
 		return Mul(x, factor)

@@ -32,6 +32,11 @@ type Lowering interface {
 	Scan(cell Cell, start []*Node, x *Node, weights []*Node, training bool) *Node
 	// Attend is attention: see the function [Attend].
 	Attend(q, k, v *Node, a Attending) *Node
+	// Lookup are rows of a table [n units], [… units] for ids […].
+	Lookup(table, ids *Node) *Node
+	// Norm normalizes the last axis of x: (x - mean)/√(variance + epsilon)·scale + offset, of
+	// float32 vectors; without an offset, x/√(mean square + epsilon)·scale.
+	Norm(x, scale, offset *Node, epsilon float64) *Node
 	// Recomputes says whether a batch norm's output of so many bytes is computed again on
 	// the backward pass rather than kept.
 	Recomputes(bytes int64) bool
@@ -59,6 +64,9 @@ func loweringOf(g *Graph) Lowering {
 
 // Plain is a lowering in GoMLX's own operations, with the gradients that GoMLX derives, and theirs.
 type Plain struct{}
+
+// Lookup has a gradient that adds up in no fixed order on a GPU.
+func (Plain) Lookup(table, ids *Node) *Node { return Gather(table, InsertAxes(ids, -1), false) }
 
 // Convolve adds zeros to the images and to kernels of an even size: GoMLX v0.28.2 has no
 // gradient for much padding, and shifts the one of an even kernel by one place.

@@ -9,6 +9,7 @@ import (
 
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
+	"gaiden/lib/gradient"
 )
 
 // take is the beginning of a step, or of some: their batches.
@@ -47,5 +48,46 @@ func softmax(s kernels.Softmax) Form {
 			return []*Node{loss, hit, g}
 		},
 		Choices: []int{1}, Bytes: float64(s.Batch*s.Classes) * float64(cmp.Or(s.X, dtypes.Float32).Size()+cmp.Or(s.G, dtypes.Float32).Size()),
+	}
+}
+
+// norm is normalization of rows, or its gradients.
+func norm(n kernels.Norm, back bool) Form {
+	x := Input{Shape: shapes.Make(cmp.Or(n.X, dtypes.Float32), n.Rows, n.Width)}
+	in, passes := []Input{x, {Shape: f32(n.Width)}, {Shape: f32(n.Width)}, x}, 2
+	if back {
+		passes = 3
+	}
+	return Form{
+		Inputs: in, Bytes: float64(passes) * float64(x.Shape.ByteSize()),
+		Build: func(o fused.Ops, in []*Node) []*Node {
+			wrt := []*Node{Identity(StopGradient(in[0])), Identity(StopGradient(in[1]))} // see lstmBack
+			var offset *Node
+			if n.Offset {
+				offset = Identity(StopGradient(in[2]))
+				wrt = append(wrt, offset)
+			}
+			y := o.Norm(wrt[0], wrt[1], offset, n.Epsilon)
+			if !back {
+				return []*Node{y}
+			}
+			return gradient.Final(weighed(y, in[3]), wrt...)
+		},
+	}
+}
+
+// crossEntropy is the loss of logits of many classes.
+func crossEntropy(e kernels.CrossEntropy) Form {
+	x := shapes.Make(cmp.Or(e.X, dtypes.Float32), e.Rows, e.Classes)
+	return Form{
+		Inputs: []Input{{Shape: x}, {Shape: shapes.Make(dtypes.Int32, e.Rows), Fill: Below, Limit: float64(e.Classes)}},
+		Build: func(o fused.Ops, in []*Node) []*Node {
+			loss, hit := o.CrossEntropy(in[0], in[1], func(x *Node) *Node {
+				loss, _, _ := fused.Ops{}.Softmax(x, in[1])
+				return loss
+			})
+			return []*Node{loss, hit}
+		},
+		Choices: []int{1}, Bytes: float64(x.ByteSize()),
 	}
 }

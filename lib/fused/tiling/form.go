@@ -152,6 +152,12 @@ func FormOf(op kernels.Op) (Form, error) {
 		return take(op), nil
 	case kernels.Softmax:
 		return softmax(op), nil
+	case kernels.CrossEntropy:
+		return crossEntropy(op), nil
+	case kernels.Norm:
+		return norm(op, false), nil
+	case kernels.NormGradient:
+		return norm(op.Norm, true), nil
 	case kernels.LSTM:
 		return lstm(op), nil
 	case kernels.LSTMBack:
@@ -183,6 +189,12 @@ func Compute(op kernels.Op) dtypes.DType {
 		return cmp.Or(op.Y, dtypes.Float32)
 	case kernels.Softmax:
 		return cmp.Or(op.G, dtypes.Float32)
+	case kernels.CrossEntropy:
+		return cmp.Or(op.X, dtypes.Float32)
+	case kernels.Norm:
+		return cmp.Or(op.X, dtypes.Float32)
+	case kernels.NormGradient:
+		return cmp.Or(op.X, dtypes.Float32)
 	case kernels.LSTM:
 		return cmp.Or(op.Compute, dtypes.Float32)
 	case kernels.LSTMBack:

@@ -37,7 +37,7 @@ func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
 		return applied(act, l.AddBiases(y, biases))
 	}
 	if act != nil && !l.Target.CPU() && y.DType().Bits() <= 16 {
-		return again(biased, y, biases)
+		return l.again(biased, y, biases)
 	}
 	out := biased(y, biases)
 	if l.Multiplies != nil && act == nil {
@@ -48,7 +48,7 @@ func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
 
 // again is f of x and biases, or nil, of which the backward pass computes again what it needs
 // from x: a GPU does that faster than it writes and reads it.
-func again(f func(x, biases *Node) *Node, x, biases *Node) *Node {
+func (l Lowering) again(f func(x, biases *Node) *Node, x, biases *Node) *Node {
 	wrt := []*Node{x}
 	of := func(in []*Node) *Node {
 		if biases == nil {
@@ -65,10 +65,15 @@ func again(f func(x, biases *Node) *Node, x, biases *Node) *Node {
 	}
 	return gradient.Define(of(stopped), wrt, func(v *Node) []*Node {
 		kept := slices.Clone(wrt)
-		if !gradient.Again(x.Graph()) {
-			kept[0] = OptimizationBarriers(x, v)[0]
+		if gradient.Again(x.Graph()) {
+			return gradient.Of(of, kept, v)
 		}
-		return gradient.Of(of, kept, v)
+		kept[0] = OptimizationBarriers(x, v)[0]
+		all := gradient.Of(of, kept, v)
+		if biases != nil { // XLA's kernel that computes one gradient and adds it up for the other is slow
+			all[1] = l.columnSums(alone(all[0]))
+		}
+		return all
 	})
 }
 
@@ -113,14 +118,22 @@ func transposed(x *Node) *Node {
 func (l Lowering) AddBiases(y, biases *Node) *Node {
 	channels := biases.Shape().Dimensions[0]
 	rows := y.Shape().Size() / channels
-	parts := lower.BiasParts(l.Target, rows)
-	if parts == 1 {
+	if lower.BiasParts(l.Target, rows) == 1 {
 		return Add(y, ExpandLeftToRank(biases, y.Rank()))
 	}
-	return derived(Add(y, StopGradient(ExpandLeftToRank(biases, y.Rank()))), biases, func(v *Node) *Node {
-		sums := ReduceSum(float(Reshape(v, parts, rows/parts, channels)), 1)
-		return ConvertDType(ReduceSum(alone(sums), 0), v.DType()) // else XLA makes one sum of both
-	})
+	return derived(Add(y, StopGradient(ExpandLeftToRank(biases, y.Rank()))), biases, l.columnSums)
+}
+
+// columnSums are sums over all axes of v but the last.
+func (l Lowering) columnSums(v *Node) *Node {
+	channels := v.Shape().Dimensions[v.Rank()-1]
+	rows := v.Shape().Size() / channels
+	parts := lower.BiasParts(l.Target, rows)
+	if parts == 1 {
+		return ReduceSum(Reshape(v, rows, channels), 0)
+	}
+	sums := ReduceSum(float(Reshape(v, parts, rows/parts, channels)), 1)
+	return ConvertDType(ReduceSum(alone(sums), 0), v.DType()) // else XLA makes one sum of both
 }
 
 // across is a dense layer with the examples along the last axis.

@@ -16,6 +16,8 @@ type Calls interface {
 	// Attention and AttentionGradient are those of hlo.Flash.
 	Attention(f Flash, q, k, v *Node, lengths ...*Node) (y, statistics *Node)
 	AttentionGradient(f Flash, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node
+	// Norm is that of models.Lowering as a GPU kernel, with its gradient.
+	Norm(x, scale, offset *Node, epsilon float64) *Node
 }
 
 // Flash are the settings of hlo.Flash.

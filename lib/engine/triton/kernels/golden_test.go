@@ -54,9 +54,15 @@ var goldens = map[string]triton.Kernel{
 	"head_100x1000x10":                  Head{Batch: 100, In: 1000, Classes: 10}.Kernel(),
 	"end_100x1000x10":                   HeadReduce{Batch: 100, In: 1000, Classes: 10, Parts: 32, Act: ReLU}.Kernel(),
 	"end_8x100x10_bf16":                 HeadReduce{Batch: 8, In: 100, Classes: 10, Parts: 7, X: dtypes.BFloat16, G: dtypes.BFloat16, Compute: dtypes.BFloat16, Act: ReLU}.Kernel(),
+	"layer_norm_8192x768_bf16":          layerNorm.Kernel(),
+	"layer_norm_gradient_8192x768_bf16": NormGradient{layerNorm}.Kernel(),
+	"rms_norm_gradient_9x600":           NormGradient{Norm{Rows: 9, Width: 600, Epsilon: 1e-6}}.Kernel(),
+	"cross_entropy_4096x50257_bf16":     CrossEntropy{Rows: 4096, Classes: 50257, X: dtypes.BFloat16}.Kernel(),
 	"softmax_100x10":                    Softmax{Batch: 100, Classes: 10}.Kernel(),
 	"softmax_4096x1000":                 Softmax{Batch: 4096, Classes: 1000}.Kernel(),
 }
+
+var layerNorm = Norm{Rows: 8192, Width: 768, Offset: true, Epsilon: 1e-5, X: dtypes.BFloat16}
 
 func TestGoldens(t *testing.T) { golden.Hold(t, goldens) }
 
@@ -69,6 +75,7 @@ func TestTiles(t *testing.T) {
 		PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: optim.Adam{}.Rule()}, PartsUpdate{Parts: 313, Weights: seedConv.weights(), Rule: optim.Adam{}.Rule()},
 		LSTM{Length: 50, Batch: 20, Units: 5}, LSTM{Length: 100, Batch: 64, Units: 128}, LSTMBack{LSTM{Length: 50, Batch: 128, Units: 64}}, LSTMBack{LSTM{Length: 1, Batch: 1, Units: 1}},
 		Gather{Examples: 60000, Size: 784, Batch: 8, X: dtypes.Uint8}, Gather{Examples: 2, Size: 1, Batch: 2, Steps: 4}, Gather{Examples: 50000, Size: 3072, Batch: 100, X: dtypes.Uint8},
+		layerNorm, NormGradient{layerNorm}, Norm{Rows: 1, Width: LargestNorm}, NormGradient{Norm{Rows: 3, Width: 1}}, CrossEntropy{Rows: 3, Classes: 50257}, CrossEntropy{Rows: 1, Classes: 1},
 		Softmax{Batch: 100, Classes: 10}, Softmax{Batch: 1, Classes: 2}, Softmax{Batch: 4096, Classes: 1000}, Softmax{Batch: 7, Classes: 16384}, Conv{Geometry: seedConv}, ConvInput{Geometry: seedConv}, ConvGradient{Geometry: seedConv},
 	} {
 		seen := map[string]bool{}

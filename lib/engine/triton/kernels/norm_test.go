@@ -1,0 +1,135 @@
+package kernels
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+)
+
+// plainNorm is Norm and its gradients for dy.
+func plainNorm(n Norm, x, scale, offset, dy []float64) (y, dx, dscale, doffset []float64) {
+	w := n.Width
+	y, dx, dscale, doffset = make([]float64, len(x)), make([]float64, len(x)), make([]float64, w), make([]float64, w)
+	for r := 0; r < len(x); r += w {
+		mean, square, v, vx := 0.0, 0.0, 0.0, 0.0
+		for _, x := range x[r : r+w] {
+			mean += x / float64(w)
+		}
+		if !n.Offset {
+			mean = 0
+		}
+		for _, x := range x[r : r+w] {
+			square += (x - mean) * (x - mean) / float64(w)
+		}
+		factor := 1 / math.Sqrt(square+n.Epsilon)
+		for i := range w {
+			normal := (x[r+i] - mean) * factor
+			if y[r+i] = normal * scale[i]; n.Offset {
+				y[r+i] += offset[i]
+			}
+			dscale[i] += dy[r+i] * normal
+			doffset[i] += dy[r+i]
+			v += dy[r+i] * scale[i] / float64(w)
+			vx += dy[r+i] * scale[i] * normal / float64(w)
+		}
+		if !n.Offset {
+			v = 0
+		}
+		for i := range w {
+			dx[r+i] = factor * (dy[r+i]*scale[i] - v - (x[r+i]-mean)*factor*vx)
+		}
+	}
+	return y, dx, dscale, doffset
+}
+
+// TestNorm holds norms and their gradients against float64, with sizes that fill no tile, and
+// with every tiling.
+func TestNorm(t *testing.T) {
+	for i, n := range []Norm{
+		{Rows: 5, Width: 33, Offset: true, Epsilon: 1e-5},
+		{Rows: 1, Width: 7, Epsilon: 1e-6},
+		{Rows: 64, Width: 16, Offset: true, Epsilon: 1e-5, X: dtypes.BFloat16},
+		{Rows: 9, Width: 600, Epsilon: 1e-6, X: dtypes.Float16},
+		{Rows: 3, Width: 1, Offset: true, Epsilon: 1e-3},
+		{Rows: 1200, Width: 5, Offset: true, Epsilon: 1e-5},
+	} {
+		x, scale, offset, dy := numbers(1, n.Rows*n.Width), numbers(2, n.Width), numbers(3, n.Width), numbers(4, n.Rows*n.Width)
+		for j := range x {
+			x[j] += 3 // means that are not 0
+			if n.X != dtypes.InvalidDType {
+				x[j], dy[j] = math.Round(x[j]*16)/16, math.Round(dy[j]*16)/16 // exact
+			}
+		}
+		limit := 1e-5
+		if n.X != dtypes.InvalidDType {
+			limit = 4e-3
+		}
+		y, dx, dscale, doffset := plainNorm(n, x, scale, offset, dy)
+		for _, tile := range n.Tiles() {
+			n.Tile = tile
+			in := [][]float64{x, scale}
+			if n.Offset {
+				in = append(in, offset)
+			}
+			near(t, name(i, " ", tile, " y"), run(t, n.Kernel(), in...)[0], y, limit)
+			got := run(t, NormGradient{n}.Kernel(), x, scale, dy)
+			near(t, name(i, " ", tile, " dx"), got[0], dx, limit+1e-3*float64(1/n.Width)) // a width of 1: all is 0 but rounding
+			want := dscale
+			if n.Offset {
+				want = append(slices.Clone(dscale), doffset...)
+			}
+			sum := make([]float64, len(want))
+			for j, v := range got[1] {
+				sum[j%len(want)] += v
+			}
+			near(t, name(i, " ", tile, " sums"), sum, want, limit)
+		}
+	}
+}
+
+// TestCrossEntropy holds losses, hits and normalizers against float64: labels that are no class,
+// equal logits, -Inf, and classes that fill no tile.
+func TestCrossEntropy(t *testing.T) {
+	for i, e := range []CrossEntropy{{Rows: 7, Classes: 10}, {Rows: 4, Classes: 300}, {Rows: 2, Classes: 2049}, {Rows: 3, Classes: 1}, {Rows: 5, Classes: 128, X: dtypes.BFloat16}} {
+		x, label := numbers(1, e.Rows*e.Classes), labels(2, e.Rows, e.Classes)
+		for j := range x {
+			x[j] = math.Round(x[j]*16)/2 + 90 // exact in bfloat16
+		}
+		label[1] = -1
+		if e.Rows > 3 {
+			label[2] = float64(e.Classes)
+			copy(x[:2], []float64{1000, 1000}) // equal ones: the first is the answer
+			label[0], label[3] = 1, 0
+			x[3*e.Classes], x[3*e.Classes+1], x[3*e.Classes+2] = 1000, 1000, math.Inf(-1)
+		}
+		loss, hit, normal := make([]float64, e.Rows), make([]float64, e.Rows), make([]float64, e.Rows)
+		for r := range e.Rows {
+			row := x[r*e.Classes:][:e.Classes]
+			most, at, sum := math.Inf(-1), 0, 0.0
+			for j, v := range row {
+				if v > most {
+					most, at = v, j
+				}
+			}
+			for _, v := range row {
+				sum += math.Exp(v - most)
+			}
+			own := 0.0
+			if l := int(label[r]); l >= 0 && l < e.Classes {
+				own = row[l] - most
+				if l == at {
+					hit[r] = 1
+				}
+			}
+			loss[r], normal[r] = math.Log(sum)-own, math.Log(sum)+most
+		}
+		for _, tile := range e.Tiles() {
+			got := run(t, e.With(tile).(CrossEntropy).Kernel(), x, label)
+			near(t, name(i, " ", tile, " loss"), got[0], loss, 1e-5)
+			near(t, name(i, " ", tile, " hit"), got[1], hit, 0)
+			near(t, name(i, " ", tile, " normalizer"), got[2], normal, 1e-5)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package fused
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
+	"gaiden/lib/models"
+)
+
+// Norm normalizes the last axis of x, of which no row is longer than [kernels.LargestNorm]: see
+// [models.Lowering]. It has a gradient, which is one kernel too.
+func (o Ops) Norm(x, scale, offset *Node, epsilon float64) *Node {
+	d := x.Shape().Dimensions
+	width := d[len(d)-1]
+	rows := x.Shape().Size() / width
+	op := kernels.Norm{Rows: rows, Width: width, Offset: offset != nil, Epsilon: epsilon, X: x.DType()}
+	forward, is := choose(o, op)
+	back, both := choose(o, kernels.NormGradient{Norm: op})
+	plain := func(in []*Node) *Node {
+		if offset == nil {
+			return models.Plain{}.Norm(in[0], in[1], nil, epsilon)
+		}
+		return models.Plain{}.Norm(in[0], in[1], in[2], epsilon)
+	}
+	in := operands(x, scale, offset)
+	if !is || !both {
+		return plain(in)
+	}
+	return gradient.Lowered(in, func(in []*Node) *Node {
+		flat := Reshape(in[0], rows, width)
+		y := Reshape(o.call(forward.Kernel(), append([]*Node{flat}, in[1:]...)...)[0], d...)
+		return gradient.Define(y, in, func(dy *Node) []*Node {
+			out := o.call(back.Kernel(), flat, in[1], Reshape(dy, rows, width))
+			sums := ReduceSum(Reshape(out[1], -1, len(in)-1, width), 0)
+			got := []*Node{Reshape(out[0], d...)}
+			for i := range in[1:] {
+				got = append(got, Reshape(Slice(sums, AxisElem(i)), width))
+			}
+			return got
+		})
+	}, plain)
+}
+
+// CrossEntropy are the losses of logits [… classes] for labels […], and 1 where the largest
+// logit is the label's. rows computes the losses in GoMLX's operations. They have a gradient,
+// for which the logits are read once more.
+func (o Ops) CrossEntropy(logits, labels *Node, rows func(logits *Node) *Node) (loss, hit *Node) {
+	d := labels.Shape().Dimensions
+	classes, n := logits.Shape().Dimensions[logits.Rank()-1], labels.Shape().Size()
+	op, is := choose(o, kernels.CrossEntropy{Rows: n, Classes: classes, X: logits.DType()})
+	if !is {
+		return rows(logits), to(Equal(ArgMax(logits, -1), labels), 0)
+	}
+	out := o.call(op.Kernel(), Reshape(logits, n, classes), Reshape(labels, n))
+	for i, x := range out[:3] {
+		out[i] = Reshape(x, d...)
+	}
+	loss = gradient.Lowered([]*Node{logits}, func(in []*Node) *Node {
+		return gradient.Define(out[0], in, func(v *Node) []*Node {
+			p := Exp(Sub(to(in[0], 0), InsertAxes(out[2], -1)))
+			return []*Node{Mul(Sub(p, OneHot(labels, classes, p.DType())), InsertAxes(v, -1))}
+		})
+	}, func(in []*Node) *Node { return rows(in[0]) })
+	return loss, out[1]
+}
