@@ -118,7 +118,7 @@ var outside = []struct {
 	{"github.com/go-zeromq/zmq4", []string{"kernels/internal/jupyter"}, "front ends of tests and benchmarks; the kernel has sockets of its own"},
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
-	{"golang.org/x/image", []string{"kernels/internal/raster"}, "pictures become PNG in the kernel: a cell links none of it"},
+	{"golang.org/x/image", []string{"kernels/internal/raster", "lib/data"}, "pictures become PNG in the kernel: a cell links only what resizes images"},
 	{"github.com/gomlx/go-huggingface", []string{"lib/hub"}, "downloads are hub's; its tokenizers lack byte fallback and what several files of a model want"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
 	{"github.com/rivo/uniseg", []string{"lib/hub"}, "cells without a tokenizer do not link it"},

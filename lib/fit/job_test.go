@@ -241,7 +241,6 @@ func TestTrainJobAlone(t *testing.T) {
 		"ResetState": n.ResetState,
 		"Reset":      n.Reset,
 		"delete":     func() error { _, err := s.Delete("data/bars/x"); return err },
-		"rename":     func() error { return s.Rename("net/step", "steps") },
 		"bind": func() error {
 			return s.Bind([]string{"alone", "data/bars/x"}, []*session.Array{data.array("x"), data.array("x")})
 		},

@@ -61,7 +61,6 @@ const (
 	Delete   Verb = "delete"   // Names; one ending in * is a prefix → Count
 	Lock     Verb = "lock"     // Prefix: until Unlock or the end of the connection only it changes names that begin with it; Names: what for, such as trains → Busy: who has it has gone, ask again
 	Unlock   Verb = "unlock"   // Prefix
-	Rename   Verb = "rename"   // Names: from, to
 	List     Verb = "list"     // Prefix → Arrays
 	Spaces   Verb = "spaces"   // → Spaces
 	Programs Verb = "programs" // → Programs
