@@ -203,7 +203,6 @@ func (n *Net) moved() (l []slot) {
 func (n *Net) gradientProgram(s *Set, size, devices int) (*hlo.Program, error) {
 	return n.traceFor(devices, "gradients", func(t *trace) []*Node {
 		c := plan.Part{Batch: size, Devices: devices, Split: devices > 1}
-		t.w.options.NativeUpdates = false // gradients are wanted as they are
 		variables := t.variables()
 		sources := t.sources(s)
 		index := Parameter(t.g, "index", shapes.Make(dtypes.Int32, c.Share()))

@@ -9,7 +9,18 @@ import (
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
+	"gaiden/lib/session"
 )
+
+// withCalls is a session that has the calls of package lstm.
+func withCalls(t *testing.T) *session.Session {
+	t.Helper()
+	s := open(t)
+	if s.Welcome().LSTMThreads == 0 {
+		t.Skip("needs a processor of Intel's with AVX-512 or of AMD's with AVX2 alone, since sessions have XLA's loops on others: run it on one (grep -E 'vendor|avx' /proc/cpuinfo)")
+	}
+	return s
+}
 
 // TestPlaces trains nets whose LSTMs are package lstm's, and XLA's loops: the losses are the
 // same but for rounding, and so is what a layer's way there and back counts for.

@@ -26,7 +26,7 @@ type WelcomeBody struct {
 	Plugin          string // file of the XLA plugin
 	Platform        string // as the plugin names it: cpu, cuda
 	PlatformVersion string
-	Products        int `json:",omitempty"` // threads of the calls of packages gemm and lstm; 0: it has none
+	LSTMThreads     int `json:",omitempty"` // threads of the calls of package lstm; 0: it has none
 	Devices         []DeviceInfo
 	Boot            string // identity of the running kernel: shared memory works between equal ones
 }

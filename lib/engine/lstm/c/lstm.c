@@ -1,6 +1,6 @@
 // The places of an LSTM, forwards and backwards, as a handler of XLA's FFI: see ../doc.go.
-// ../../gemm/c/assemble.go makes ../lstm_amd64.s of it.
-#include "../../gemm/c/block.h"
+// assemble.go makes ../lstm_amd64.s of it.
+#include "block.h"
 
 enum { HEAD = 64, DEPTH = 256, ALONE = 400000 };
 
