@@ -41,7 +41,7 @@ func main() {
 }
 
 // function is the handler in lstm.c.
-const function = "places"
+const function = "steps"
 
 func assemble() error {
 	hash := sha256.New()
