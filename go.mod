@@ -18,7 +18,7 @@ require (
 	github.com/parquet-go/parquet-go v0.32.0 // reads Parquet, in less than half of the size of arrow-go
 	github.com/rivo/uniseg v0.4.7 // graphemes, by which SentencePiece's character maps are applied
 	github.com/yuin/goldmark v1.8.7 // text cells are Markdown as GitHub and JupyterLab have it
-	golang.org/x/image v0.43.0 // pictures as PNG: fonts and an area rasterizer of the Go project
+	golang.org/x/image v0.43.0 // images resized; plots as PNG: fonts and an area rasterizer of the Go project
 	golang.org/x/net v0.54.0 // HTML read as browsers read it
 	golang.org/x/sys v0.47.0 // system calls that package syscall lacks
 	golang.org/x/text v0.38.0 // normal forms of Unicode, for tokenizers

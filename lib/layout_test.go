@@ -34,9 +34,8 @@ lib/models: lib/activations, lib/elementwise/gomlx, lib/gradient                
 lib/timing/stats:                                                 numbers in, numbers out
 lib/timing/units:                                                 numbers in, text out
 lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement has samples, a unit and a machine
-lib/engine/gemm:                                                  products of matrices in C, called by XLA
-lib/engine/lstm: lib/engine/gemm                                  an LSTM's places in C, of the same blocks
-lib/engine/hlo: lib/engine/gemm, lib/engine/lstm                  text is made without a device; large products and LSTMs may be calls
+lib/engine/lstm:                                                  an LSTM's time steps in C, called by XLA
+lib/engine/hlo: lib/engine/lstm                                   text is made without a device; LSTMs may be calls
 lib/engine/typo:                                                  words in, the word that was meant out
 lib/engine/files:                                                 writes files that a user has named
 lib/engine/interrupt:                                             Stop in a cell, for every call that waits
@@ -54,12 +53,12 @@ lib/engine/pjrt/nodetest: lib/engine/pjrt                         makes a plugin
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
 lib/engine/safetensors: lib/engine/files                   a file format, no device; array by array and with checksums
 lib/engine/hosts: lib/engine/pjrt, lib/engine/wire                the devices of several processes as one client's
-lib/engine/device: lib/engine/hosts, lib/engine/typo, lib/engine/wire, lib/engine/files, lib/engine/gemm, lib/engine/lstm, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
+lib/engine/device: lib/engine/hosts, lib/engine/typo, lib/engine/wire, lib/engine/files, lib/engine/lstm, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo, lib/engine/interrupt  the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
 lib/weights:                                                      names in, names out
-lib/lower: lib/engine/gemm, lib/engine/wire                       decides the form of layers for a target; some products are native calls
+lib/lower: lib/engine/wire                                        decides the form of layers for a target
 lib/lower/plan: lib/engine/hlo, lib/engine/triton/kernels, lib/fused, lib/lower, lib/models  decides how a net is trained
 lib/lower/xla: lib/gradient, lib/lower, lib/models                              writes layers as it was decided
 lib/losses: lib/gradient                                          a loss is GoMLX
@@ -118,7 +117,7 @@ var outside = []struct {
 	{"github.com/go-zeromq/zmq4", []string{"kernels/internal/jupyter"}, "front ends of tests and benchmarks; the kernel has sockets of its own"},
 	{"github.com/yuin/goldmark", []string{"kernels/internal/webpage"}, "Markdown is only on the page of a notebook"},
 	{"github.com/microcosm-cc/bluemonday", []string{"kernels/internal/webpage"}, "one package decides what a page may hold"},
-	{"golang.org/x/image", []string{"kernels/internal/raster"}, "pictures become PNG in the kernel: a cell links none of it"},
+	{"golang.org/x/image", []string{"kernels/internal/raster", "lib/data"}, "pictures become PNG in the kernel: a cell links only what resizes images"},
 	{"github.com/gomlx/go-huggingface", []string{"lib/hub"}, "downloads are hub's; its tokenizers lack byte fallback and what several files of a model want"},
 	{"github.com/dlclark/regexp2", []string{"lib/hub"}, "cells without a tokenizer do not link it"},
 	{"github.com/rivo/uniseg", []string{"lib/hub"}, "cells without a tokenizer do not link it"},

@@ -10,7 +10,7 @@ import (
 // The functions and magics that take names of what the session holds, by what
 // they name. What another package calls so gets the same names, which does no harm.
 var takesNames = map[string]string{
-	"Array": "arrays", "Arrays": "arrays", "Delete": "arrays", "Rename": "arrays", "List": "arrays", "Named": "arrays", "%arrays": "arrays",
+	"Array": "arrays", "Arrays": "arrays", "Delete": "arrays", "List": "arrays", "Named": "arrays", "%arrays": "arrays",
 	"Data": "sets", "Upload": "sets",
 	"New": "nets", "Attach": "nets", "%phases": "nets", "%bottleneck": "nets", "%roofline": "nets", "%sweep": "nets",
 	"Rollback": "snapshots", "Diff": "snapshots", "Discard": "snapshots", "Export": "snapshots", "%snapshot": "snapshots", "%rollback": "snapshots",

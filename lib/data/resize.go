@@ -5,7 +5,8 @@ import (
 	"encoding/binary"
 	"image"
 	"image/color"
-	"image/draw"
+
+	"golang.org/x/image/draw"
 )
 
 // resize writes an image's pixels, each the mean of the part of the image that it covers,
@@ -13,94 +14,16 @@ import (
 // black.
 func resize(to []byte, img image.Image, height, width, channels int) {
 	b := img.Bounds()
-	var from []byte // rows of pixels, of 4 bytes each or of 1
-	per := 4
-	switch g := img.(type) {
-	case *image.Gray:
-		from, per = g.Pix, 1
-		if g.Stride != b.Dx() {
-			from = nil
-		}
-	case *image.RGBA:
-		if from = g.Pix; g.Stride != 4*b.Dx() {
-			from = nil
+	scaled := image.NewRGBA(image.Rect(0, 0, width, height))
+	draw.BiLinear.Scale(scaled, scaled.Rect, img, b, draw.Src, nil)
+	for i := range height * width {
+		p := scaled.Pix[4*i:]
+		if channels == 1 {
+			to[i] = color.GrayModel.Convert(color.RGBA{p[0], p[1], p[2], 255}).(color.Gray).Y
+		} else {
+			copy(to[3*i:], p[:3])
 		}
 	}
-	if from == nil {
-		all := image.NewRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
-		draw.Draw(all, all.Bounds(), img, b.Min, draw.Src)
-		from, per = all.Pix, 4
-	}
-	if channels == 1 && per == 4 {
-		gray := make([]byte, b.Dx()*b.Dy())
-		for i := range gray {
-			p := from[4*i:]
-			gray[i] = color.GrayModel.Convert(color.RGBA{p[0], p[1], p[2], 255}).(color.Gray).Y
-		}
-		from, per = gray, 1
-	}
-	// First the columns, then the rows.
-	columns, rows := weights(width, b.Dx()), weights(height, b.Dy())
-	narrow := make([]float32, b.Dy()*width*channels)
-	for y := range b.Dy() {
-		for x, t := range columns {
-			for i, w := range t.of {
-				p := from[(y*b.Dx()+t.from+i)*per:]
-				for c := range channels {
-					narrow[(y*width+x)*channels+c] += w * float32(p[c%per])
-				}
-			}
-		}
-	}
-	line := make([]float32, width*channels)
-	for y, t := range rows {
-		clear(line)
-		for i, w := range t.of {
-			for k, v := range narrow[(t.from+i)*len(line):][:len(line)] {
-				line[k] += w * v
-			}
-		}
-		for k, v := range line {
-			to[y*len(line)+k] = byte(min(255, v+0.5))
-		}
-	}
-}
-
-// taps are the neighbours that a pixel is made of, from one on.
-type taps struct {
-	from int
-	of   []float32
-}
-
-// weights are those of a triangle filter, as wide as a pixel of the result or of the image,
-// whichever is larger. Beyond its edges, an image is as at its edges.
-func weights(size, of int) []taps {
-	scale := float64(of) / float64(size)
-	reach := max(scale, 1)
-	l := make([]taps, size)
-	for i := range l {
-		centre := (float64(i)+0.5)*scale - 0.5
-		t, sum := taps{from: -1}, float32(0)
-		for k := int(centre-reach) - 1; k <= int(centre+reach)+1; k++ {
-			w := float32(max(0, 1-max(float64(k)-centre, centre-float64(k))/reach))
-			if w == 0 {
-				continue
-			}
-			at := min(max(k, 0), of-1)
-			if t.from < 0 {
-				t.from = at
-			}
-			if at-t.from == len(t.of) {
-				t.of = append(t.of, 0)
-			}
-			t.of[at-t.from], sum = t.of[at-t.from]+w, sum+w
-		}
-		for k := range t.of {
-			t.of[k] /= sum
-		}
-		l[i] = t
-	}
-	return l
 }
 
 // orientation is how a camera was held, as the EXIF data of a JPEG file say: 1 to 8, 1 where

@@ -152,3 +152,40 @@ func (o Sounds) like(s *Sound, rate, channels int) (*Sound, error) {
 	}
 	return &Sound{rate, channels, to}, nil
 }
+
+// taps are the neighbours that a pixel is made of, from one on.
+type taps struct {
+	from int
+	of   []float32
+}
+
+// weights are those of a triangle filter, as wide as a pixel of the result or of the image,
+// whichever is larger. Beyond its edges, an image is as at its edges.
+func weights(size, of int) []taps {
+	scale := float64(of) / float64(size)
+	reach := max(scale, 1)
+	l := make([]taps, size)
+	for i := range l {
+		centre := (float64(i)+0.5)*scale - 0.5
+		t, sum := taps{from: -1}, float32(0)
+		for k := int(centre-reach) - 1; k <= int(centre+reach)+1; k++ {
+			w := float32(max(0, 1-max(float64(k)-centre, centre-float64(k))/reach))
+			if w == 0 {
+				continue
+			}
+			at := min(max(k, 0), of-1)
+			if t.from < 0 {
+				t.from = at
+			}
+			if at-t.from == len(t.of) {
+				t.of = append(t.of, 0)
+			}
+			t.of[at-t.from], sum = t.of[at-t.from]+w, sum+w
+		}
+		for k := range t.of {
+			t.of[k] /= sum
+		}
+		l[i] = t
+	}
+	return l
+}

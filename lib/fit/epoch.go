@@ -209,9 +209,7 @@ type stepResult struct {
 	mean, weight, right  *Node
 	measured             *Node // sums of metrics, or nil
 	gradients, variables []*Node
-	factors              [][]*Node // of gradients that are products which a step computes, or nil
-	inPlace              bool      // such a step may change the state where it is
-	numbers              []*Node   // of the optimizer's step, for each gradient; nil: the same for all
+	numbers              []*Node // of the optimizer's step, for each gradient; nil: the same for all
 	joined               []bool
 	sums                 []*Node
 	skip, skipped        *Node // whether the step is left out, and how many were before it; nil: none is
@@ -266,11 +264,7 @@ func (t *trace) derive(variables []*Node, b batch, s *Set, c plan.Part) stepResu
 	if t.net.target.CPU() {
 		// Without this barrier XLA copies each weight, since a later gradient may read
 		// it after it has changed.
-		f.factors, f.inPlace = make([][]*Node, len(gradients)), c.Form == plan.InPlace
-		if t.w.options.NativeUpdates && !c.Split && !c.Packed && !t.net.config.F16 {
-			t.factorize(gradients, f.factors)
-		}
-		f.gradients = barrier(gradients, f.factors)
+		f.gradients = OptimizationBarriers(gradients...)
 	}
 	return f
 }
@@ -313,7 +307,6 @@ func (t *trace) update(f stepResult, trained []int, moments []*Node, rate, numbe
 	title, _ := t.net.config.Optimizer.Title()
 	t.mark(title + "/update")
 	v = append([]*Node(nil), f.variables...)
-	var params *Node // the same for all
 	gradients := clipped(t.net.config.Optimizer, f.gradients)
 	if f.skip != nil { // the optimizer counts the steps that are taken
 		number = MaxScalar(Sub(number, f.skipped), 1)
@@ -321,15 +314,6 @@ func (t *trace) update(f stepResult, trained []int, moments []*Node, rate, numbe
 	m = slices.Clone(moments)
 	for at, k := range trained {
 		i, old := l.trained[k], momentsOf(l, k, moments)
-		if f.factors != nil && f.factors[at] != nil {
-			if params == nil {
-				params = t.hyperparams(rate, number)
-			}
-			now := t.nativeUpdate(l.variables[i], f.inPlace, append(append(f.factors[at], params, v[i]), old...))
-			v[i] = now[0]
-			copy(momentsOf(l, k, m), now[1:])
-			continue
-		}
 		if f.numbers != nil {
 			number = f.numbers[at]
 		}

@@ -46,9 +46,8 @@ func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 
 func (n *Net) oneDNN() bool { return n.config.OneDNN && n.target.CPU() }
 
-// products are the threads of the session's own matmuls and LSTMs, 0 where the net is
-// to have XLA's.
-func (n *Net) products() int {
+// lstmThreads are those of the session's own LSTMs, 0 where the net is to have XLA's.
+func (n *Net) lstmThreads() int {
 	if !n.target.CPU() || n.config.Kernels == XLAKernels || n.oneDNN() {
 		return 0
 	}
@@ -58,8 +57,7 @@ func (n *Net) products() int {
 // lowering is what the net says about how its operations are written.
 func (n *Net) lowering() lower.Options {
 	o := n.options
-	o.OneDNN, o.NativeProducts = n.oneDNN(), n.products() > 0
-	o.NativeUpdates = o.NativeProducts && n.nativeHyperparams() != nil
+	o.OneDNN, o.NativeLSTM = n.oneDNN(), n.lstmThreads() > 0
 	o.ExamplesLast = xla.ExamplesLast(n.target, n.model)
 	return o
 }

@@ -238,10 +238,8 @@ func TestTrainJobAlone(t *testing.T) {
 		"SetWeights": func() error { return n.SetWeights(weights) },
 		"Restore":    func() error { _, err := n.LoadWeights("none"); return err },
 		"Update":     p.Update,
-		"ResetState": n.ResetState,
 		"Reset":      n.Reset,
 		"delete":     func() error { _, err := s.Delete("data/bars/x"); return err },
-		"rename":     func() error { return s.Rename("net/step", "steps") },
 		"bind": func() error {
 			return s.Bind([]string{"alone", "data/bars/x"}, []*session.Array{data.array("x"), data.array("x")})
 		},

@@ -84,7 +84,7 @@ func (r *run) forms() (with, without plan.Part, err error) {
 	return r.main.WithKernels(set, r.net.tilings().Changes()), r.main.WithoutKernels(r.plan.Settings), err
 }
 
-// timeInSandbox times the net's steps with fused kernels and without: those of a twin, in a
+// timeInSandbox times the net's steps with fused kernels and without: those of a clone, in a
 // session of its own. Its programs are on the disk after it, for the net's.
 func (n *Net) timeInSandbox(ctx context.Context, data *Set, t Train, look tiling.Options, tell func(string)) (e tiling.Entry, err error) {
 	if err := look.Wait(ctx); err != nil {

@@ -22,14 +22,14 @@ import (
 // which labels ops.
 type writer struct {
 	notimplemented.Backend
-	target   lower.Target
-	options  lower.Options
-	plain    bool // no kernels but XLA's
-	products int  // see hlo.Builder.Products
-	devices  int
-	builder  *hlo.Builder
-	program  *hlo.Program
-	calls    map[*Node]standIn // for cut
+	target  lower.Target
+	options lower.Options
+	plain   bool // no kernels but XLA's
+	threads int  // see hlo.Builder.Threads
+	devices int
+	builder *hlo.Builder
+	program *hlo.Program
+	calls   map[*Node]standIn // for cut
 
 	attentions []lower.Attention // of the net, as they were written
 	head       *head             // of the last product; nil: there is none
@@ -54,7 +54,7 @@ func (w *writer) Builder(name string) compute.Builder {
 		return finished{p}, nil
 	})
 	w.builder.WriteNorms = !w.target.CPU()
-	w.builder.Products = w.products
+	w.builder.Threads = w.threads
 	if w.devices > 1 {
 		if err := w.builder.DistributedSPMD(w.devices); err != nil {
 			panic(err) // a graph is being built: trace makes it an error
@@ -176,7 +176,7 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 			}
 		}
 	}()
-	t := &trace{net: n, w: &writer{target: n.target, options: n.lowering(), plain: n.config.Kernels == XLAKernels, products: n.products(), devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
+	t := &trace{net: n, w: &writer{target: n.target, options: n.lowering(), plain: n.config.Kernels == XLAKernels, threads: n.lstmThreads(), devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)
 	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {

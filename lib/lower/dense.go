@@ -1,18 +1,10 @@
 package lower
 
-import "gaiden/lib/engine/gemm"
-
-// Native says whether the product of [rows in] and [in out], or its weights' gradient, is
-// a native call, which multiplies transposed matrices as fast.
-func (o Options) Native(rows, in, out int) bool {
-	return o.NativeProducts && (gemm.Worthwhile(rows, out, in) || o.NativeUpdates && gemm.StepWorthwhile(in, out, rows))
-}
-
 // TransposesFirst says whether the gradient of weights [in out] transposes x [rows in]
 // before it multiplies: XLA's product on a CPU is slower for a matrix that it reads across,
 // where there is much to multiply by more than the transposition costs.
-func TransposesFirst(t Target, o Options, rows, in, out int) bool {
-	return t.CPU() && !o.Native(rows, in, out) && rows >= transposeLeast && rows%TransposeRows == 0 &&
+func TransposesFirst(t Target, rows, in, out int) bool {
+	return t.CPU() && rows >= transposeLeast && rows%TransposeRows == 0 &&
 		(out >= transposeUnits || out >= transposeLeast && in >= transposeInputs)
 }
 

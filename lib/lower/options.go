@@ -13,12 +13,8 @@ type Options struct {
 	LogitsBytes int64
 	// OneDNN says that XLA gives the convolutions of a CPU to oneDNN.
 	OneDNN bool
-	// NativeProducts says that large matrices are multiplied by the session's native
-	// calls, package gemm.
-	NativeProducts bool
-	// NativeUpdates says that these calls multiply also for the gradients of weights that
-	// are updated in the same call.
-	NativeUpdates bool
+	// NativeLSTM says that LSTMs are the session's native calls, package lstm.
+	NativeLSTM bool
 	// Recompute is the size from which outputs of batch norms are computed a second time on
 	// the backward pass instead of kept, in bytes; 0: all are kept.
 	Recompute int64

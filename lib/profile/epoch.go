@@ -13,7 +13,7 @@ import (
 // mostEpochs bounds how many epochs are run of a set that is small.
 const mostEpochs = 50
 
-// epoch measures a step of the epoch's program, on a twin of the net: training
+// epoch measures a step of the epoch's program, on a clone of the net: training
 // it would change its weights.
 func (m *measurer) epoch(parts *phases.Step) error {
 	m.result.Epoch = Line{Level: Phase, Phase: "epoch", Calls: parts.Steps, Kernels: -1}
@@ -21,17 +21,17 @@ func (m *measurer) epoch(parts *phases.Step) error {
 		return nil
 	}
 	m.Progress("an epoch's steps")
-	twin, err := fit.Attach(m.session, m.net.Name()+".twin", m.net.Model(), m.net.Config())
+	clone, err := fit.Attach(m.session, m.net.Name()+".clone", m.net.Model(), m.net.Config())
 	if err != nil {
 		return err
 	}
-	defer twin.Reset() // an array that stays behind harms nobody
+	defer clone.Reset() // an array that stays behind harms nobody
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
 	// Every chunk of steps that is done is one sample; the first one warms up.
 	found := timing.Measurement{Name: "epoch", Loops: 1, Device: true, Time: time.Now().UTC()}
 	step, at, spent := 0, time.Time{}, time.Duration(0)
-	h, err := twin.WithContext(ctx).Fit(m.data, fit.Train{Epochs: mostEpochs, Batch: m.Batch, DropLast: true, Quiet: true, Progress: func(p fit.Progress) {
+	h, err := clone.WithContext(ctx).Fit(m.data, fit.Train{Epochs: mostEpochs, Batch: m.Batch, DropLast: true, Quiet: true, Progress: func(p fit.Progress) {
 		done := (p.Epoch-1)*p.Steps + p.Step
 		if p.Phase != "train" || done <= step {
 			return
@@ -55,17 +55,17 @@ func (m *measurer) epoch(parts *phases.Step) error {
 		found.Samples = []float64{h.Device.Seconds() / float64(h.Steps)}
 	}
 	m.result.Epoch.Time, m.result.Seen = found, step
-	return m.inEpoch(twin)
+	return m.inEpoch(clone)
 }
 
 // inEpoch asks the profiler for the kernels of some steps of the epoch's
 // program, where there is one.
-func (m *measurer) inEpoch(twin *fit.Net) error {
+func (m *measurer) inEpoch(clone *fit.Net) error {
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
 	steps := 0
 	r, err := Record(m.session, func() error {
-		h, err := twin.WithContext(ctx).Fit(m.data, fit.Train{Epochs: 1, Batch: m.Batch, DropLast: true, Quiet: true, Progress: func(p fit.Progress) {
+		h, err := clone.WithContext(ctx).Fit(m.data, fit.Train{Epochs: 1, Batch: m.Batch, DropLast: true, Quiet: true, Progress: func(p fit.Progress) {
 			if p.Phase == "train" && p.Step > 0 {
 				cancel() // a chunk is enough
 			}

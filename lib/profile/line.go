@@ -134,15 +134,15 @@ func (l Line) AtMost() bool {
 	return l.Device == 0 && (l.Time.DispatchBound() || l.Floor > 0 && l.Seconds() <= l.Floor)
 }
 
-// wild is how far samples may spread for a time to mean anything.
-const wild = 0.25
+// maxSpread is how far samples may spread for a time to mean anything.
+const maxSpread = 0.25
 
 // Unclear says why the line's time cannot be believed, "" if it can.
 func (l Line) Unclear() string {
 	switch {
 	case l.Time.N() == 0 && l.Device == 0:
 		return "not measured"
-	case l.Device == 0 && !l.AtMost() && l.Time.Spread() > wild:
+	case l.Device == 0 && !l.AtMost() && l.Time.Spread() > maxSpread:
 		return fmt.Sprintf("%s spread %.0f %%", l.Path(), 100*l.Time.Spread())
 	}
 	return ""

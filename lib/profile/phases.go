@@ -394,7 +394,7 @@ func (p *Phases) Busy() string {
 	unclear := slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return l.Unclear() == "" })
 	switch {
 	case len(lines) > 0 && 3*len(unclear) > len(lines):
-		return fmt.Sprintf("%d of %d lines spread more than %.0f %%", len(unclear), len(lines), 100*wild)
+		return fmt.Sprintf("%d of %d lines spread more than %.0f %%", len(unclear), len(lines), 100*maxSpread)
 	case p.Chain.Time.N() > 0 && p.Chain.Unclear() != "":
 		return fmt.Sprintf("the step spread %.0f %%", 100*p.Chain.Time.Spread())
 	}

@@ -210,8 +210,8 @@ func TestMeasure(t *testing.T) {
 	if after := values(t, s, "cnn/"); !reflect.DeepEqual(after, before) {
 		t.Error("the net's arrays are others than before it was measured")
 	}
-	if left, err := s.List("cnn.twin"); err != nil || len(left) > 0 {
-		t.Errorf("got %d arrays of the twin, %v, want none to be left", len(left), err)
+	if left, err := s.List("cnn.clone"); err != nil || len(left) > 0 {
+		t.Errorf("got %d arrays of the clone, %v, want none to be left", len(left), err)
 	}
 }
 

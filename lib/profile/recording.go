@@ -222,7 +222,7 @@ func (k *Kernel) origin(from source, modules map[int64]*xspace.Module) {
 	k.Op = i.Op
 	weight := -1
 	for _, inner := range i.Fused {
-		if w := slices.Index(heavy, inner.Op); w > weight {
+		if w := slices.Index(fusionOps, inner.Op); w > weight {
 			weight, k.Op = w, inner.Op
 		}
 		if inner.Label != "" && !slices.Contains(k.Labels, inner.Label) {
@@ -240,8 +240,8 @@ func (k *Kernel) origin(from source, modules map[int64]*xspace.Module) {
 	}
 }
 
-// heavy are the ops that a fusion is built around, the heaviest last.
-var heavy = []string{"transpose", "concatenate", "gather", "dynamic-update-slice", "reduce", "reduce-window", "sort", "select-and-scatter", "scatter", "dot", "convolution"}
+// fusionOps are the ops that a fusion is built around, the heaviest last.
+var fusionOps = []string{"transpose", "concatenate", "gather", "dynamic-update-slice", "reduce", "reduce-window", "sort", "select-and-scatter", "scatter", "dot", "convolution"}
 
 // instruction finds an instruction by the name that its kernel has.
 func instruction(m *xspace.Module, kernel string) (xspace.Instruction, bool) {

@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"gaiden/lib/sysinfo"
 	"gaiden/lib/timing"
 )
 
@@ -56,22 +55,6 @@ func TestTimings(t *testing.T) {
 	none := timing.Measurement{Name: "none", Err: errors.New("it broke")}
 	golden(t, "timings.txt", Timings("Steps", a, b, none).String()+"\n\n"+Comparisons("Before and after", timing.Compare(a, b), timing.Compare(a, a), timing.Compare(a, none)).String()+"\n")
 	wellFormed(t, Timings("Steps", a, b, none).HTML())
-}
-
-func TestInfo(t *testing.T) {
-	bare := info(sysinfo.Info{Machine: sysinfo.Machine{Cores: 2, OS: "linux", Arch: "amd64"}, Versions: sysinfo.Versions{Go: "go1.26"}}, nil)
-	if text := bare.String(); !strings.Contains(text, "none found") || !strings.Contains(text, "go1.26") {
-		t.Errorf("got %q, want it to say that there is no GPU, and Go's version", text)
-	}
-	full := info(sysinfo.Info{
-		Machine:  sysinfo.Machine{CPU: "AMD EPYC", Cores: 16, Memory: 128 << 30, OS: "linux", Arch: "amd64", Kernel: "6.1", Distribution: "Debian 12"},
-		GPUs:     []sysinfo.GPU{{Name: "NVIDIA H200", Memory: 143771 << 20, Driver: "550.54.15", Capability: "9.0"}},
-		Versions: sysinfo.Versions{Go: "go1.26", Modules: []sysinfo.Module{{Path: "github.com/gomlx/gomlx", Version: "v0.28.2"}}},
-	}, [][2]string{{"Session", "cuda:0"}, {"Nothing", ""}})
-	golden(t, "info.txt", full.String()+"\n")
-	if text := Info(t.Context()).String(); !strings.Contains(text, "Platform") {
-		t.Errorf("this machine: got %q", text)
-	}
 }
 
 func TestGallery(t *testing.T) {

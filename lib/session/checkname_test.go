@@ -30,8 +30,7 @@ func TestNamesThatCannotBeKept(t *testing.T) {
 	}
 	for _, bad := range []string{"__metadata__", "", strings.Repeat("n", 513), "two\nlines", "\xff", "w*"} {
 		for way, bind := range map[string]func() error{
-			"bind":   func() error { return s.Bind([]string{bad}, []*Array{put(t, s, 1)}) },
-			"rename": func() error { return ask(s, wire.AskBody{Verb: wire.Rename, Names: []string{"w", bad}}) },
+			"bind": func() error { return s.Bind([]string{bad}, []*Array{put(t, s, 1)}) },
 			"execute": func() error {
 				if bad == "" {
 					return wire.Errorf(wire.Invalid, "none is no name here")

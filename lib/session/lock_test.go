@@ -62,8 +62,6 @@ func TestLock(t *testing.T) {
 		"execute":       func() error { return run(b, program, "net/w") },
 		"delete":        func() error { _, err := b.Delete("net/w"); return err },
 		"delete prefix": func() error { _, err := b.Delete("n*"); return err },
-		"rename from":   func() error { return ask(b, wire.AskBody{Verb: wire.Rename, Names: []string{"net/w", "w"}}) },
-		"rename to":     func() error { return ask(b, wire.AskBody{Verb: wire.Rename, Names: []string{"free", "net/x"}}) },
 		"import":        func() error { _, err := b.Import(file, ""); return err },
 		"rollback":      func() error { _, err := b.Rollback("before", ""); return err },
 		"rollback part": func() error { _, err := b.Rollback("before", "net/w"); return err },

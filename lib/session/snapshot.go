@@ -146,9 +146,3 @@ func (s *Session) Quota(bytes int64) error {
 	_, err := s.Ask(wire.AskBody{Verb: wire.Quota, Bytes: bytes})
 	return err
 }
-
-// Rename renames an array. It fails if the new name is already used.
-func (s *Session) Rename(from, to string) error {
-	_, err := s.Ask(wire.AskBody{Verb: wire.Rename, Names: []string{from, to}})
-	return err
-}

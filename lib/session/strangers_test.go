@@ -287,7 +287,7 @@ func nonsense(r *rand.Rand) []byte {
 			u := wire.UploadBody{Handle: 1 + r.Uint64N(3), Type: wire.Type{DType: 11, Dims: []int{r.IntN(4)}}, Device: uint32(r.IntN(2)), Window: uint32(r.IntN(2)), Data: noise[:len(noise)/4*4]}
 			b = frame(b, wire.Upload, 0, u.Append(nil))
 		case 3:
-			verbs := []wire.Verb{wire.Lookup, wire.Bind, wire.Delete, wire.Rename, wire.List, wire.Snapshots, wire.Diff, wire.Rollback, wire.Import, wire.Jobs, wire.StartJob, wire.FollowJob, wire.Pin, wire.Quota, "?"}
+			verbs := []wire.Verb{wire.Lookup, wire.Bind, wire.Delete, wire.List, wire.Snapshots, wire.Diff, wire.Rollback, wire.Import, wire.Jobs, wire.StartJob, wire.FollowJob, wire.Pin, wire.Quota, "?"}
 			a := wire.AskBody{Verb: verbs[r.IntN(len(verbs))], Names: []string{strconv.Itoa(r.IntN(9)), "w"}[:r.IntN(3)], Handles: []uint64{1, 2}[:r.IntN(3)], Remove: []string{"w", "*", ""}[:r.IntN(4)], Bytes: r.Int64(), Path: "/dev/null"}
 			b = frame(b, wire.Ask, 7, wire.JSON(a))
 		case 4:

@@ -9,7 +9,7 @@ import (
 )
 
 // TestUndo takes back what a cell has done: arrays that programs have replaced
-// and were given, arrays that are new, renamed, deleted.
+// and were given, arrays that are new or deleted.
 func TestUndo(t *testing.T) {
 	p := serve(t)
 	s := p.open("undo")
@@ -43,14 +43,11 @@ func TestUndo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Rename("old", "renamed"); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := s.Delete("b"); err != nil {
 		t.Fatal(err)
 	}
 	bindAll(t, s, map[string][]float32{"new": {1}})
-	const before, after = "b[7] old[8] w[0 0]", "new[1] renamed[8] w[5 5]"
+	const before, after = "b[7] old[8] w[0 0]", "new[1] old[8] w[5 5]"
 	mark()
 	undo(before)
 	undo(after)

@@ -118,8 +118,6 @@ func (c *conn) obeyAsk(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		return c.bindAll(a)
 	case wire.Delete:
 		return c.deleteAll(a)
-	case wire.Rename:
-		return c.rename(a)
 	case wire.List:
 		return &wire.AnswerBody{Arrays: w.list(a.Space, a.Prefix)}, nil
 	}

@@ -75,10 +75,10 @@ const maxInflight = 64
 // step of half of it can be ready behind the one at work, or one longer program.
 const maxWait = 100 * time.Millisecond
 
-// bulky is a frame's size in bytes from which its memory goes back to the system
+// largeFrame is a frame's size in bytes from which its memory goes back to the system
 // when the client has left: the worker collects garbage so seldom that a few
 // refused frames would stay as 2 GiB.
-const bulky = 16 << 20
+const largeFrame = 16 << 20
 
 // serve obeys one client until it leaves.
 func (w *Worker) serve(sock *net.UnixConn) {
@@ -86,7 +86,7 @@ func (w *Worker) serve(sock *net.UnixConn) {
 		programs: map[uint64]*program{}, windows: map[uint32]*window{}, finished: sync.NewCond(&w.mu)}
 	c.changed = sync.NewCond(&c.mu)
 	defer func() {
-		if c.in.Most() > bulky {
+		if c.in.Most() > largeFrame {
 			debug.FreeOSMemory()
 		}
 	}()

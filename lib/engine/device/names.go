@@ -132,33 +132,3 @@ func (c *conn) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	}
 	return &wire.AnswerBody{Count: len(hit)}, nil
 }
-
-func (c *conn) rename(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
-	w := c.w
-	if len(a.Names) != 2 {
-		return nil, wire.Errorf(wire.Invalid, "rename takes 2 names, got %d", len(a.Names))
-	}
-	from, to := name{a.Space, a.Names[0]}, name{a.Space, a.Names[1]}
-	x, why := w.lookup(from)
-	if why != nil {
-		return nil, why
-	}
-	if why := wire.CheckName(to.name); why != nil {
-		return nil, why
-	}
-	if w.names[to] != nil {
-		return nil, wire.Errorf(wire.Invalid, "rename to %q: there is an array of that name", to.name).WithHint("delete it first")
-	}
-	for _, n := range []name{from, to} {
-		if why := c.mayChange(w.spaceOf(a.Space), n.name); why != nil {
-			return nil, why
-		}
-	}
-	w.preserve(to)
-	w.preserve(from)
-	w.bind(to, x)
-	w.unbind(from)
-	x.name = to
-	w.spaceOf(a.Space).touch(time.Now())
-	return &wire.AnswerBody{Count: 1}, nil
-}

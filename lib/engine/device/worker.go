@@ -37,28 +37,28 @@ type Worker struct {
 	Secret string     // for those that are reached over TLS
 	Node   *pjrt.Node // of a follower's worker, nil for the controller's
 
-	socketID   string // of the socket that Run listens on
-	client     *hosts.Client
-	devices    []*hosts.Device // of all nodes, those of this one first
-	inline     bool            // short programs run inside Execute
-	products   int             // threads of package gemm's; 0: they are XLA's
-	cache      *cache
-	keeping    sync.Mutex     // held while a program is written to disk
-	background sync.WaitGroup // work that the end waits for
-	writer     sync.Once      // begins the thread that takes writes
-	writes     chan func()
-	stateLock  *os.File
-	stateOff   string // why no snapshots are kept, "" if they are
-	stateNext  string // what to do about it, where one knows
-	uid        int
-	started    time.Time
-	instance   string
-	origin     string // of its process number
-	stopped    chan struct{}
-	once       sync.Once     // closes stopped
-	shut       chan struct{} // closed when Run takes no more connections
-	fate       error         // what ends the worker, nil if it was asked to stop; written before stopped is closed
-	health     health
+	socketID    string // of the socket that Run listens on
+	client      *hosts.Client
+	devices     []*hosts.Device // of all nodes, those of this one first
+	inline      bool            // short programs run inside Execute
+	lstmThreads int             // threads of the calls of package lstm; 0: LSTMs are XLA's
+	cache       *cache
+	keeping     sync.Mutex     // held while a program is written to disk
+	background  sync.WaitGroup // work that the end waits for
+	writer      sync.Once      // begins the thread that takes writes
+	writes      chan func()
+	stateLock   *os.File
+	stateOff    string // why no snapshots are kept, "" if they are
+	stateNext   string // what to do about it, where one knows
+	uid         int
+	started     time.Time
+	instance    string
+	origin      string // of its process number
+	stopped     chan struct{}
+	once        sync.Once     // closes stopped
+	shut        chan struct{} // closed when Run takes no more connections
+	fate        error         // what ends the worker, nil if it was asked to stop; written before stopped is closed
+	health      health
 
 	regrouping sync.Mutex // held while the hosts are changed
 
@@ -122,8 +122,8 @@ func (w *Worker) Open() error {
 		w.turns = append(w.turns, newTurns(&w.mu))
 	}
 	w.inline = w.client.Platform() == "cpu"
-	if err := w.offerProducts(p); err != nil { // a session with XLA's products is better than none
-		w.Logf("products: %v: they are XLA's", err)
+	if err := w.offerLSTM(p); err != nil { // a session with XLA's LSTMs is better than none
+		w.Logf("LSTMs: %v: they are XLA's", err)
 	}
 	if len(w.pools) > 0 {
 		if err := w.keepPools(); err != nil { // a session without a limit is better than none
@@ -267,7 +267,7 @@ func (w *Worker) freeBuffer(b pjrt.Buffer) {
 // welcome describes the session to a client of a space.
 func (w *Worker) welcome(s *space) wire.WelcomeBody {
 	b := wire.WelcomeBody{Protocol: wire.Protocol, Version: w.Version, Generation: w.Generation, Instance: w.instance, Note: w.Note, Plugin: w.Plugin.Path,
-		Platform: w.client.Platform(), PlatformVersion: w.client.PlatformVersion(), Products: w.products, Boot: wire.BootID()}
+		Platform: w.client.Platform(), PlatformVersion: w.client.PlatformVersion(), LSTMThreads: w.lstmThreads, Boot: wire.BootID()}
 	if s != nil {
 		w.mu.Lock()
 		b.Note = strings.Join(slices.DeleteFunc([]string{w.Note, s.note}, func(t string) bool { return t == "" }), "; ")

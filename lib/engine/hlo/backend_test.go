@@ -14,7 +14,6 @@ import (
 	"github.com/gomlx/compute/notimplemented"
 	"github.com/gomlx/compute/shapes"
 
-	"gaiden/lib/engine/gemm"
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/lstm"
 	"gaiden/lib/engine/pjrt"
@@ -25,7 +24,7 @@ import (
 type backend struct {
 	notimplemented.Backend
 	client *pjrt.Client
-	bits   string // of the handlers' vectors; see products
+	bits   string // of the handlers' vectors; see vectors
 }
 
 // client is started once; XLA's libraries cannot be unloaded.
@@ -34,11 +33,9 @@ var client = sync.OnceValues(func() (*pjrt.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, handlers := range map[string][]gemm.Handler{gemm.Target: gemm.Handlers(), lstm.Target: lstm.Handlers()} {
-		for _, h := range handlers {
-			if err := plugin.Register(fmt.Sprint(name, h.Bits), gemm.Platform, h.Entry); err != nil {
-				return nil, err
-			}
+	for _, h := range lstm.Handlers() {
+		if err := plugin.Register(fmt.Sprint(lstm.Target, h.Bits), lstm.Platform, h.Entry); err != nil {
+			return nil, err
 		}
 	}
 	return plugin.NewClient(map[string]any{"cpu_device_count": int64(2)})

@@ -31,9 +31,8 @@ type Builder struct {
 	// operations on elements from now on, in place of StableHLO's op for them: faster
 	// on GPUs.
 	WriteNorms bool
-	// Products is the number of threads of a session that has the calls of packages gemm and
-	// lstm: from now on large products of two float32 matrices are such. 0: all are XLA's.
-	Products int
+	// Threads are those of a session that has the calls of package lstm.
+	Threads int
 
 	backend   compute.Backend
 	name      string

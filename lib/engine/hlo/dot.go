@@ -67,14 +67,9 @@ func (f *Function) DotGeneral(lhs compute.Value, lhsContracting, lhsBatch []int,
 	if wide && from.IsFloat() && shape.DType == from { // a GPU rounds the sums as it writes them
 		product.DType = from
 	}
-	plain := sum == dtypes.Float32 && shape.DType == sum && len(lhsBatch) == 0 && in[0].shape.DType == sum
-	over := plain && in[0].shape.Rank() == 2 && in[1].shape.Rank() == 2 && slices.Equal(lhsContracting, []int{0}) && slices.Equal(rhsContracting, []int{0})
-	if plain && f.own(in, product, depth) {
-		return f.product(in, lhsContracting[0], rhsContracting[0], product, depth)
-	}
 	out := f.one(&statement{
 		op: "stablehlo.dot_general", form: formPlain, in: in, attrs: attrs,
-		cost: dotCost(in[0].shape, in[1].shape, product, depth), over: over,
+		cost: dotCost(in[0].shape, in[1].shape, product, depth),
 	}, product)
 	if product.DType != shape.DType {
 		out = f.convert(out, shape.DType)

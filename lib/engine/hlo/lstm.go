@@ -67,7 +67,7 @@ func (f *Function) through(in []*value, out []shapes.Shape, alias int, others, t
 	z := in[0].shape
 	n, units := z.Dimensions[1], z.Dimensions[2]/4
 	numbers := float64(z.Size() / 4)
-	scratch := shapes.Make(dtypes.Float32, lstm.Scratch(n, units, f.builder.Products))
+	scratch := shapes.Make(dtypes.Float32, lstm.Scratch(n, units, f.builder.Threads))
 	all, err := f.CustomCall(lstm.Target, values(in), append(out, scratch), CallConfig{
 		Aliases: map[int]int{alias: 0},
 		Cost:    Cost{FLOPs: numbers * (8*float64(units) + others), Transcendentals: numbers * tanh, Bytes: bytesOf(shapesOf(in)...) + bytesOf(out...)},

@@ -1,6 +1,7 @@
 package hlo_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -17,6 +18,31 @@ import (
 	"gaiden/lib/engine/pjrt"
 )
 
+// vectors runs a test for each kind of vectors that package lstm has handlers for, whose
+// targets have its bits behind their names.
+func vectors(t *testing.T, test func(t *testing.T, b *backend)) {
+	t.Helper()
+	b := newBackend(t)
+	if len(lstm.Handlers()) == 0 {
+		t.Skip("needs a processor with AVX2, for which package lstm is: run it on one (grep avx2 /proc/cpuinfo)")
+	}
+	for _, h := range lstm.Handlers() {
+		t.Run(fmt.Sprint(h.Bits), func(t *testing.T) {
+			b.bits = fmt.Sprint(h.Bits)
+			test(t, b)
+		})
+	}
+}
+
+// matrix is numbers of [-1, 1).
+func matrix(r *rand.Rand, rows, cols int) []float32 {
+	m := make([]float32, rows*cols)
+	for i := range m {
+		m[i] = 2*r.Float32() - 1
+	}
+	return m
+}
+
 // recurrence is an LSTM of so many places, sequences and units.
 type recurrence struct{ length, n, u int }
 
@@ -24,7 +50,7 @@ type recurrence struct{ length, n, u int }
 func (r recurrence) ahead(t *testing.T, b *backend, threads int, in ...[]float32) [][]float32 {
 	t.Helper()
 	d := newDraft(t)
-	d.b.Products = threads
+	d.b.Threads = threads
 	f := d.main()
 	p := func(dims ...int) compute.Value { return d.param(f, dtypes.Float32, dims...) }
 	out := d.vs(f.LSTM(p(r.length, r.n, 4*r.u), p(4*r.u), p(r.u, 4*r.u), p(r.n, r.u), p(r.n, r.u)))
@@ -35,7 +61,7 @@ func (r recurrence) ahead(t *testing.T, b *backend, threads int, in ...[]float32
 func (r recurrence) back(t *testing.T, b *backend, threads int, in ...[]float32) []float32 {
 	t.Helper()
 	d := newDraft(t)
-	d.b.Products = threads
+	d.b.Threads = threads
 	f := d.main()
 	p := func(dims ...int) compute.Value { return d.param(f, dtypes.Float32, dims...) }
 	out := d.v(f.LSTMBack(p(r.length, r.n, 4*r.u), p(r.u, 4*r.u), p(r.n, r.u), p(r.length, r.n, r.u), p(r.length, r.n, r.u)))
@@ -126,7 +152,7 @@ func near(t *testing.T, name string, got []float32, want []float64, off float64)
 
 // TestLSTM compares both ways with the same in float64: parts of blocks and of vectors, more
 // depth than one block's, and any number of threads, which changes no bit.
-func TestLSTM(t *testing.T) { products(t, testLSTM) }
+func TestLSTM(t *testing.T) { vectors(t, testLSTM) }
 
 func testLSTM(t *testing.T, b *backend) {
 	random := rand.New(rand.NewPCG(7, 8))
@@ -166,7 +192,7 @@ func testLSTM(t *testing.T, b *backend) {
 
 // TestLSTMFar holds gates of large numbers, which are 0, 1 and -1, and what is no number, which
 // stays in its sequence.
-func TestLSTMFar(t *testing.T) { products(t, testLSTMFar) }
+func TestLSTMFar(t *testing.T) { vectors(t, testLSTMFar) }
 
 func testLSTMFar(t *testing.T, b *backend) {
 	r := recurrence{3, 7, 3}
@@ -241,7 +267,7 @@ func TestLSTMRefuses(t *testing.T) {
 }
 
 // TestLSTMRefusesAtRun holds that operands which do not fit together are an error of the run.
-func TestLSTMRefusesAtRun(t *testing.T) { products(t, testLSTMRefusesAtRun) }
+func TestLSTMRefusesAtRun(t *testing.T) { vectors(t, testLSTMRefusesAtRun) }
 
 func testLSTMRefusesAtRun(t *testing.T, b *backend) {
 	ahead, back := [][]int{{2, 3, 8}, {8}, {2, 8}, {3, 2}, {3, 2}}, [][]int{{2, 3, 8}, {2, 8}, {3, 2}, {2, 3, 2}, {2, 3, 2}}
@@ -296,4 +322,35 @@ func testLSTMRefusesAtRun(t *testing.T, b *backend) {
 		}
 		program.Close()
 	}
+}
+
+// once runs a program of float32 arrays, with handlers of b.bits.
+func (b *backend) once(t *testing.T, p *hlo.Program, in ...[]float32) [][]float32 {
+	t.Helper()
+	text := bytes.ReplaceAll(p.Text(nil), []byte(lstm.Target), []byte(lstm.Target+b.bits))
+	program, err := b.client.Compile(text, pjrt.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	var args []compute.Buffer
+	for i, v := range in {
+		u, err := b.BufferFromFlatData(0, v, p.Inputs[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, u)
+	}
+	results, err := (&executable{b, p, program}).Execute(args, make([]bool, len(args)), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([][]float32, len(results))
+	for i, u := range results {
+		all[i] = make([]float32, p.Outputs[i].Size())
+		if err := u.(*buffer).ToFlatData(all[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
 }

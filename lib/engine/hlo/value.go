@@ -55,7 +55,6 @@ type statement struct {
 	sticky  bool // has an effect beyond its results, so it stays even when they are unused
 	live    bool
 	framed  []int // of a pad of zeros around its operand: how many are before it on each axis
-	over    bool  // a product over the first axes of two float32 matrices: see Factors
 }
 
 // markLive notes that v is needed.

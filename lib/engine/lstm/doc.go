@@ -16,10 +16,18 @@
 // XLA has a loop for it, whose body is a dozen calls, each for all sequences; and it reads the
 // recurrent weights again at each time step. But sequences know nothing of one another: here each
 // thread takes some of them through all time steps, with the weights in its own caches. The products
-// are package gemm's blocks. tanh is the quotient of two polynomials that XLA and Eigen have,
-// right to some units of float32's last place; sigmoid(x) is ½·tanh(½x)+½.
+// are of blocks whose sums stay in registers, 12 rows and 32 columns (AVX2: 6 and 16), from
+// packed matrices (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication",
+// 2008). Who takes which sequences does not change the order of a sum: any number of threads
+// gives the same bits. tanh is the quotient of two polynomials that XLA and Eigen have, right
+// to some units of float32's last place; sigmoid(x) is ½·tanh(½x)+½.
 //
-// Session, processors and go generate: see package gemm.
+// The session gives the plugin the first of its [Handlers], on Intel's processors with AVX-512
+// and AMD's without, where it was measured to be faster than XLA's loop.
+//
+// It is C, since no Go may run on XLA's threads, and checked in as what gcc made of it:
+// c/assemble.go writes lstm_amd64.s, once for each set of instructions. So nobody needs a C
+// compiler, nor cgo. After a change in c: go generate (gcc 12).
 package lstm
 
-//go:generate go run ../gemm/c/assemble.go lstm places
+//go:generate go run ./c/assemble.go

@@ -2,7 +2,5 @@
 
 package lstm
 
-import "gaiden/lib/engine/gemm"
-
 // Handlers are none for this processor.
-func Handlers() []gemm.Handler { return nil }
+func Handlers() []Handler { return nil }

@@ -26,7 +26,7 @@ type WelcomeBody struct {
 	Plugin          string // file of the XLA plugin
 	Platform        string // as the plugin names it: cpu, cuda
 	PlatformVersion string
-	Products        int `json:",omitempty"` // threads of the calls of packages gemm and lstm; 0: it has none
+	LSTMThreads     int `json:",omitempty"` // threads of the calls of package lstm; 0: it has none
 	Devices         []DeviceInfo
 	Boot            string // identity of the running kernel: shared memory works between equal ones
 }
@@ -61,7 +61,6 @@ const (
 	Delete   Verb = "delete"   // Names; one ending in * is a prefix → Count
 	Lock     Verb = "lock"     // Prefix: until Unlock or the end of the connection only it changes names that begin with it; Names: what for, such as trains → Busy: who has it has gone, ask again
 	Unlock   Verb = "unlock"   // Prefix
-	Rename   Verb = "rename"   // Names: from, to
 	List     Verb = "list"     // Prefix → Arrays
 	Spaces   Verb = "spaces"   // → Spaces
 	Programs Verb = "programs" // → Programs

@@ -87,7 +87,7 @@ func applied(act models.Act, y *Node) *Node {
 // product is x·w of matrices, x [rows in] and w [in out].
 func (l Lowering) product(x, w *Node) *Node {
 	d, out := x.Shape().Dimensions, w.Shape().Dimensions[1]
-	if !lower.TransposesFirst(l.Target, l.Options, d[0], d[1], out) && !l.Options.Native(d[0], d[1], out) {
+	if !lower.TransposesFirst(l.Target, d[0], d[1], out) {
 		return MatMul(x, w)
 	}
 	// What GoMLX derives for x would be made of a w without gradients: a second one were wrong.
@@ -98,7 +98,7 @@ func (l Lowering) product(x, w *Node) *Node {
 
 // weightsOf is xᵀ·v, for x [rows in] and v [rows out]: the gradient of a product's weights.
 func (l Lowering) weightsOf(x, v *Node) *Node {
-	if d := x.Shape().Dimensions; !lower.TransposesFirst(l.Target, l.Options, d[0], d[1], v.Shape().Dimensions[1]) {
+	if d := x.Shape().Dimensions; !lower.TransposesFirst(l.Target, d[0], d[1], v.Shape().Dimensions[1]) {
 		return DotGeneral(x, []int{0}, nil, v, []int{0}, nil)
 	}
 	return MatMul(transposed(x), v)

@@ -69,7 +69,7 @@ func TestProduct(t *testing.T) {
 				return Sin(MulScalar(AddScalar(IotaFull(g, shapes.Make(dtypes.Float32, dims...)), 1), step))
 			}
 			x, w, v := wave(0.7, tt.rows, tt.in), wave(0.3, tt.in, tt.out), wave(0.9, tt.rows, tt.out)
-			if got := lower.TransposesFirst(lower.Target{}, lower.Options{}, tt.rows, tt.in, tt.out); got != tt.want {
+			if got := lower.TransposesFirst(lower.Target{}, tt.rows, tt.in, tt.out); got != tt.want {
 				t.Errorf("%+v: transposes first: %t", tt, got)
 			}
 			y := Lowering{}.product(x, w)

@@ -33,7 +33,7 @@ type Flash struct {
 // weights' gradients, are one product each.
 func (l Lowering) LSTM(z, biases, recurrent, h0, c0 *Node, training bool) (h, c *Node) {
 	calls := l.Calls
-	if !l.Options.NativeProducts || z.DType() != dtypes.Float32 {
+	if !l.Options.NativeLSTM || z.DType() != dtypes.Float32 {
 		calls = nil
 	}
 	keep := l.Target.CPU() && (training || calls != nil) // the calls keep it anyway

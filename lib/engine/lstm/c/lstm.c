@@ -1,6 +1,6 @@
-// The places of an LSTM, forwards and backwards, as a handler of XLA's FFI: see ../doc.go.
-// ../../gemm/c/assemble.go makes ../lstm_amd64.s of it.
-#include "../../gemm/c/block.h"
+// The time steps of an LSTM, forwards and backwards, as a handler of XLA's FFI: see ../doc.go.
+// assemble.go makes ../lstm_amd64.s of it.
+#include "block.h"
 
 enum { HEAD = 64, DEPTH = 256, ALONE = 400000 };
 
@@ -87,7 +87,7 @@ static void rows(float *to, const float *from, i64 n, i64 high, i64 k)
 		packA(to + p * high, from + p, k, 1, n, min(DEPTH, k - p));
 }
 
-// forwards goes through all places with n sequences from number row on.
+// forwards goes through all time steps with n sequences from number row on.
 static void forwards(const job *g, i64 row, i64 n, float *own)
 {
 	const i64 u = g->u, w = g->w, cols = 4 * w, high = up(n, MR) * MR;
@@ -128,7 +128,7 @@ static void forwards(const job *g, i64 row, i64 n, float *own)
 	}
 }
 
-// backwards goes through all places from the last to the first with n sequences from number row
+// backwards goes through all time steps from the last to the first with n sequences from number row
 // on, and puts the gradient where the gates were.
 static void backwards(const job *g, i64 row, i64 n, float *own)
 {
@@ -180,9 +180,9 @@ static void work(void *data)
 	leave(&g->team);
 }
 
-// places is forwards, from z, biases, recurrent, h0, c0 to h, c, gates, or backwards, from gates,
+// steps is forwards, from z, biases, recurrent, h0, c0 to h, c, gates, or backwards, from gates,
 // recurrent, c0, c, v to what the gates' gradient is; and scratch memory behind both.
-void *places(frame *f)
+void *steps(frame *f)
 {
 	if (asks(f))
 		return 0;

@@ -3,7 +3,7 @@
 #include "ffi.h"
 
 #ifdef __AVX512F__
-enum { LANES = 16, MR = 12, NR = 32, NC = 256, TALL = 12 };
+enum { LANES = 16, MR = 12, NR = 32 };
 #define V(op) _mm512_##op##_ps
 typedef __m512 vec;
 typedef __mmask16 mask;
@@ -11,7 +11,7 @@ static inline mask first(i64 n) { return n < 16 ? (1 << n) - 1 : 0xffff; }
 static inline vec loadSome(const float *p, mask some) { return _mm512_maskz_loadu_ps(some, p); }
 static inline void storeSome(float *p, mask some, vec x) { _mm512_mask_storeu_ps(p, some, x); }
 #else
-enum { LANES = 8, MR = 6, NR = 16, NC = 128, TALL = 24 };
+enum { LANES = 8, MR = 6, NR = 16 };
 #define V(op) _mm256_##op##_ps
 typedef __m256 vec;
 typedef __m256i mask;
