@@ -144,7 +144,7 @@ func (n *Net) isMoment(name string) bool {
 // recreated says whether a variable is recreated where there is none that fits: it
 // says nothing about the architecture.
 func (n *Net) recreated(name string) bool {
-	return name == "rng" || name == lossScale
+	return name == "rng" || name == lossScale || slices.Contains(n.model.States(), name)
 }
 
 // create makes the net's arrays: programs for the random ones among the

@@ -124,6 +124,9 @@ func (n *Net) gradients(b step.Batch) (gradients []*session.Array, loss *session
 	if size == 0 || slices.ContainsFunc(b.Examples, func(i int32) bool { return i < 0 || int(i) >= s.N }) {
 		return nil, nil, fmt.Errorf("fit: %s: batch of %d examples of %s: want 1 or more, with numbers from 0 to %d", n.name, size, s.Name, s.N-1)
 	}
+	if err := n.checkCarried(s, Train{Batch: size, InOrder: true}); err != nil {
+		return nil, nil, err
+	}
 	devices, err := n.devicesOf(s, size)
 	if err != nil {
 		return nil, nil, err

@@ -238,6 +238,7 @@ func TestTrainJobAlone(t *testing.T) {
 		"SetWeights": func() error { return n.SetWeights(weights) },
 		"Restore":    func() error { _, err := n.LoadWeights("none"); return err },
 		"Update":     p.Update,
+		"ResetState": n.ResetState,
 		"Reset":      n.Reset,
 		"delete":     func() error { _, err := s.Delete("data/bars/x"); return err },
 		"bind": func() error {

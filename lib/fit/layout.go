@@ -3,7 +3,6 @@ package fit
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -53,7 +52,10 @@ func (n *Net) buildLayout() (*model.Store, error) {
 	var store *model.Store
 	var l layout
 	n.layout = layout{}
-	const batch = 2
+	batch := 2
+	if carried, _ := n.model.Sequences(); carried > 0 {
+		batch = carried
+	}
 	p, err := n.trace("layout", func(t *trace) []*Node {
 		store = t.store
 		t.w.options.Attention = lower.AttentionChoice{Form: lower.PlainAttention} // whose FLOPs are counted
@@ -79,7 +81,7 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		return nil, err
 	}
 	n.convolves = p.Has("convolution")
-	n.feedForward = !n.convolves && !p.Has("while") && !slices.ContainsFunc(n.model.Layers, isLSTM) // the loop over a sequence's steps may be a call
+	n.feedForward = !n.convolves && !p.Has("while") && len(n.model.States()) == 0 // the loop over a sequence's steps may be a call
 	n.forward = p.FLOPs() / float64(batch)
 	for v := range store.IterVariables() {
 		s := slot{name: strings.TrimPrefix(v.Path(), "/"), path: v.Path(), shape: v.Shape(), trainable: v.Trainable && v.Shape().DType.IsFloat()}
@@ -107,8 +109,6 @@ func (n *Net) buildLayout() (*model.Store, error) {
 	n.layout = l.withStep()
 	return store, nil
 }
-
-func isLSTM(l models.Layer) bool { _, is := l.(models.LSTM); return is }
 
 func (l layout) withStep() layout {
 	l.step = slot{name: "step", shape: shapes.Make(dtypes.Int32)}

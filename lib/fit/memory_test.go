@@ -322,6 +322,7 @@ func TestHoldsNothing(t *testing.T) {
 			{"Weights", func() (err error) { weights, err = n.Weights(); return err }},
 			{"SetWeights", func() error { return n.SetWeights(weights) }},
 			{"SetWeights of others", func() error { n.SetWeights(append(weights, Tensor{Name: "other"})); return nil }},
+			{"ResetState", n.ResetState},
 			{"Phases", func() (err error) {
 				if parts == nil {
 					parts, err = n.WithContext(ctx).Phases(data, 8)

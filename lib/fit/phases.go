@@ -27,6 +27,9 @@ func (n *Net) Phases(data *Set, batch int) (*phases.Step, error) {
 	if err := cmp.Or(n.refuseStream(data, "phases"), n.canTrain(data)); err != nil {
 		return nil, err
 	}
+	if err := n.checkCarried(data, Train{Batch: batch, InOrder: true}); err != nil {
+		return nil, err
+	}
 	if batch < 1 || batch > data.N {
 		return nil, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want 1 or more, and no more than there are", n.name, batch, data.N, data.Name)
 	}
@@ -49,8 +52,8 @@ func (n *Net) Phases(data *Set, batch int) (*phases.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	source := phases.Source{Net: n.name, Session: n.session, Batch: batch, Examples: data.N,
-		Order: programs[0], Phases: programs[1:], Layers: p.layers, Data: map[string]*session.Array{}}
+	source := phases.Source{Net: n.name, Session: n.session, Batch: batch, Examples: data.N, InOrder: len(n.carriedSlots()) > 0,
+		Order: programs[0], Phases: programs[1:], Layers: p.layers, Zeros: p.zeros, Data: map[string]*session.Array{}}
 	slots := n.layout.all()
 	for i, name := range n.names(slots) {
 		source.State = append(source.State, phases.Slot{Name: name, Parameter: input(slots[i])})
@@ -117,6 +120,20 @@ func (p *phaseWriter) compiled(ctx context.Context, all []*written) ([]phases.Pr
 		programs = append(programs, w.Program)
 	}
 	return programs, nil
+}
+
+// zeros are the state of stateful layers when an epoch begins.
+func (p *phaseWriter) zeros() (map[string]*session.Array, error) {
+	slots := p.net.carriedSlots()
+	if len(slots) == 0 {
+		return nil, nil
+	}
+	arrays, err := p.net.zeros(slots)
+	zeros := map[string]*session.Array{}
+	for i, a := range arrays {
+		zeros[input(slots[i])] = a
+	}
+	return zeros, err
 }
 
 // input is the name of a slot as a parameter of a program.

@@ -38,6 +38,7 @@ func TestPlaces(t *testing.T) {
 		{"article", models.SineLSTM(5, 20), Config{}, 8, 1},
 		{"wide", models.SineLSTM(80, 7), Config{Optimizer: optim.SGD{}}, 32, 1},
 		{"two", two, Config{}, 13, 2},
+		{"stateful", pieces(11, 8), Config{}, 8, 1},
 		{"bf16", models.SineLSTM(5, 20), Config{BF16: true}, 8, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -50,7 +51,7 @@ func TestPlaces(t *testing.T) {
 				config.Seed, config.Kernels = 3, kernels
 				n := attach(t, s, tt.name+[]string{"-own", "-xla"}[i], tt.net, config)
 				data := load(t, n, "places", numbers(64, length, length, 1))
-				train := Train{Batch: tt.batch, Epochs: 3, DropLast: true, LearningRate: 0.01}
+				train := Train{Batch: tt.batch, Epochs: 3, DropLast: true, LearningRate: 0.01, InOrder: tt.name == "stateful"}
 				h, err := n.Fit(data, train)
 				if err != nil {
 					t.Fatal(err)

@@ -31,7 +31,7 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 	}
 	q.Use, q.Steps, q.Epochs, q.FullBatch = use, data.N/t.Batch, t.Epochs, t.Batch == data.N && data.stream == nil
 	q.Accumulate = t.Accumulate
-	q.Watched = t.watched()
+	q.Watched = t.watched() || len(n.carriedSlots()) > 0 && !t.KeepState
 	if !t.DropLast {
 		q.Rest = data.N % t.Batch
 	}
@@ -58,7 +58,7 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 	t = plan.Training{
 		Target: n.target, Net: n.model, StateBytes: n.stateBytes(), StateArrays: len(n.layout.all()), Convolves: n.convolves, FeedForward: n.feedForward,
-		ForwardFLOPs: n.forward, Rule: ruleOf(n.config.Optimizer), Batch: batch, Known: n.known,
+		Carries: len(n.carriedSlots()) > 0, ForwardFLOPs: n.forward, Rule: ruleOf(n.config.Optimizer), Batch: batch, Known: n.known,
 		Numbers: s.N * s.size, Attentions: n.attentions, Options: n.lowering(),
 		Settings: plan.Settings{Kernels: n.config.Kernels, Loop: n.loop, Unroll: n.unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
 			PackState: n.packing},

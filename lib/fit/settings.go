@@ -72,6 +72,8 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("a batch of %d in %d parts on %d devices: want parts of the same size", t.Batch, t.Accumulate, max(1, n.config.Devices))
 	case losses.OfBatch(loss) && (t.Accumulate > 1 || n.config.Devices > 1):
 		return bad("%s is a loss of a whole batch, which Accumulate of %d and %d devices divide: want neither", loss.Title(), t.Accumulate, max(1, n.config.Devices))
+	case t.Accumulate > 1 && len(n.carriedSlots()) > 0:
+		return bad("Accumulate of %d, and %s has a layer that is Stateful, whose batch is not divided: want it left out", t.Accumulate, n.model.Name)
 	case t.Batch > data.N:
 		return bad("batch of %d from the %d examples of %s: want no more than there are", t.Batch, data.N, data.Name)
 	case t.Batch > 0 && t.Epochs > math.MaxInt32/((data.N+t.Batch-1)/t.Batch):
@@ -84,6 +86,8 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("threshold of %g: want more than 0, for %s is never less, or 0 for none", t.Threshold, loss.Title())
 	case t.Patience < 0:
 		return bad("patience of %d epochs: want 1 or more, or 0 to train all epochs", t.Patience)
+	case t.KeepState && len(n.carriedSlots()) == 0:
+		return bad("KeepState is set, and %s has no layer that is Stateful: want it left out", n.model.Name)
 	case t.Validation != nil && t.Validation.kind() != data.kind():
 		return bad("Validation %s has %s, and %s has %s: want the same of both", t.Validation.Name, t.Validation.kind(), data.Name, data.kind())
 	}

@@ -114,7 +114,7 @@ func TestTrainSettings(t *testing.T) {
 		{Train{Epochs: 1 << 40, Batch: 1}, "want no more than 2147483647 steps"},
 		{Train{LearningRate: -0.1}, "learning rate of -0.1"}, {Train{LearningRate: nan}, "learning rate of NaN"}, {Train{LearningRate: inf}, "learning rate of +Inf"}, {Train{LearningRate: 1e39}, "learning rate of 1e+39"},
 		{Train{Threshold: nan}, "threshold of NaN"}, {Train{Threshold: inf}, "threshold of +Inf"}, {Train{Threshold: -1}, "threshold of -1: want more than 0, for cross entropy is never less"},
-		{Train{Patience: -1}, "patience of -1"},
+		{Train{Patience: -1}, "patience of -1"}, {Train{KeepState: true}, "KeepState is set, and linear has no layer that is Stateful"},
 		{Train{Validation: numbers}, "Validation numbers has numbers as targets, and labels has labels"},
 	} {
 		if _, err := n.WithContext(ctx).Fit(labels, tt.run); err == nil || !strings.Contains(err.Error(), tt.want) {

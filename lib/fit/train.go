@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type Train struct {
 	Batch        int     // examples a step; default: 32, or all if there are fewer
 	Accumulate   int     // parts that a batch's gradients are computed in, one after another, for less memory; default: 1
 	InOrder      bool    // do not shuffle
+	KeepState    bool    // stateful LSTM layers keep their state from epoch to epoch
 	DropLast     bool    // leave out the last batch of an epoch when it is not full
 	LearningRate float64 // default: the optimizer's; changing it compiles nothing
 
@@ -222,6 +224,9 @@ func (r *run) train() error {
 // trainEpoch requests the steps of an epoch, chunk after chunk, and takes in the losses of
 // those that have ended.
 func (r *run) trainEpoch(epoch int) error {
+	if err := r.resetState(); err != nil {
+		return err
+	}
 	r.requesting = epoch
 	for last := false; !last; {
 		order, err := r.nextBlock()
@@ -434,6 +439,9 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 	}
 	if t.Batch == 0 {
 		t.Batch = min(32, data.N)
+		if carried, _ := n.model.Sequences(); carried > 0 {
+			t.Batch = carried
+		}
 	}
 	if err := t.check(n, data); err != nil {
 		return t, err
@@ -457,7 +465,12 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 	if t.Batch == data.N { // nothing to shuffle but the order of sums
 		t.InOrder = true
 	}
-	return t, nil
+	if len(n.carriedSlots()) > 0 {
+		if err := cmp.Or(n.refuseStream(data, "training stateful layers"), n.refuseStream(t.Validation, "validation of stateful layers")); err != nil {
+			return t, err
+		}
+	}
+	return t, n.checkCarried(data, t)
 }
 
 // integers puts int32 scalars on a device.

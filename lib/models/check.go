@@ -44,8 +44,26 @@ func (n Net) Check() error {
 		if err := check(n.Layers[i]); err != nil {
 			return fmt.Errorf("models: %s: layer %s: %w", n.Name, name, err)
 		}
+		if c, is := n.Layers[i].(container); is && carries(c) {
+			return fmt.Errorf("models: %s: layer %s holds an LSTM with Stateful: want it among the net's own Layers", n.Name, name)
+		}
 	}
 	return nil
+}
+
+// carries says whether a layer in c is Stateful.
+func carries(c container) bool {
+	for _, b := range c.branches() {
+		for _, l := range b.layers {
+			if m, is := l.(LSTM); is && m.Stateful > 0 {
+				return true
+			}
+			if inner, is := l.(container); is && carries(inner) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // checkInputs says what is wrong with the shapes and names of the inputs.
@@ -194,7 +212,9 @@ func (l MaxPool2D) check() error {
 func (Flatten) check() error    { return nil }
 func (Activation) check() error { return nil }
 
-func (l LSTM) check() error { return least("Units", l.Units, 1) }
+func (l LSTM) check() error {
+	return cmp.Or(least("Units", l.Units, 1), usual("Stateful", l.Stateful, "no state to carry on"))
+}
 
 // finite refuses a number of an Init that is none.
 func finite(name string, x float64) {

@@ -55,7 +55,7 @@ func TestCheck(t *testing.T) {
 		{MaxPool2D{Window: 2, Pad: -1}, "Pad is -1"},
 		{MaxPool2D{Window: 2, Pad: 2}, "Pad is 2 with windows of 2"},
 		{MaxPool2D{Window: 2, Gradient: 7}, "Gradient is 7: want one of models.Mask"},
-		{LSTM{}, "Units is 0"}, {LSTM{Units: -1}, "Units is -1"},
+		{LSTM{}, "Units is 0"}, {LSTM{Units: 1, Stateful: -1}, "Stateful is -1"},
 		{GlobalAvgPool{}, ""}, {Flatten{}, ""}, {Activation{}, ""},
 		{Residual{}, "Main has no layers"},
 		{Residual{Skip: []Layer{Dense{Name: "a", Units: 1}}}, "Main has no layers"},
@@ -84,6 +84,7 @@ func TestCheck(t *testing.T) {
 		{Concat{Branches: [][]Layer{nil}}, "Branches has 1: want two or more"}, {Concat{Branches: [][]Layer{nil, {Dense{Name: "a"}}}}, "Branches[1]: layer a: Units is 0"},
 		{Conv1D{Kernel: 1}, "Channels is 0"}, {Conv1D{Channels: 1, Kernel: 1, Same: true, Causal: true}, "Same is set, and Causal leaves it without use"}, {Conv1D{Channels: 1, Kernel: 1, Dilation: -1}, "Dilation is -1"},
 		{DepthwiseConv2D{}, "Kernel is 0"}, {ConvTranspose2D{Channels: 1, Kernel: 2, Stride: 3}, "Kernel is 2 with a Stride of 3"}, {ConvTranspose2D{Channels: 1, Kernel: 2, Pad: 2}, "Pad is 2 with a Kernel of 2"},
+		{Bidirectional{Layer: LSTM{Units: 1, Stateful: 2}}, "holds an LSTM with Stateful"}, {inner(Residual{Name: "r", Main: []Layer{LSTM{Name: "l", Units: 1, Stateful: 2}}}), "holds an LSTM with Stateful"},
 		{AvgPool2D{}, "Window is 0"}, {Tied{}, "Of is \"\": want the name of an Embedding"}, {Upsample2D{}, "Factor is 0"}, {Unflatten{}, "number of Dims is 0"}, {Unflatten{Dims: []int{4, -1}}, "Dims[1] is -1: want 1 or more"}, {LastStep{}, ""},
 		{nil, "layer 1 is nil"}, {none, "layer 1 is a *models.Dense that is nil"},
 		{&Dense{Units: 1}, "layer 1 is a *models.Dense: want it without &"},
@@ -123,7 +124,10 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}
 	}
-	for name, of := range map[string]Net{"images": {Input: []int{3, 2}, Layers: []Layer{AvgPool2D{Window: 1}}}, "sequences": {Input: []int{3}, Layers: []Layer{LSTM{Units: 1}}}} {
+	for name, of := range map[string]Net{"images": {Input: []int{3, 2}, Layers: []Layer{AvgPool2D{Window: 1}}}, "sequences": {Input: []int{3}, Layers: []Layer{LSTM{Units: 1}}},
+		"layer l is Stateful": {Input: []int{3, 2}, Function: func(scope *model.Scope, in Inputs) *graph.Node {
+			return Call(scope, LSTM{Name: "l", Units: 1, Stateful: 2}, in["x"])
+		}}} {
 		if _, err := fit.New("net", of, fit.Config{}).Summary(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %s: got %v", name, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -181,7 +182,13 @@ func apply(layer Layer, scope *model.Scope, x *Node, again Again) (y *Node, next
 	case MaxPool2D:
 		y = l.apply(x, again)
 	case GRU, LSTM, RNN, Scan:
-		y = unpadded(x, func(x *Node) *Node { return layer.Apply(scope, x) })
+		mask := MaskOf(x)
+		y = unpadded(x, func(x *Node) *Node {
+			if m, is := l.(LSTM); is && m.Stateful > 0 && mask != nil { // its state is that before the padding
+				x = WithLengths(x, ReduceSum(ConvertDType(mask, dtypes.Int32), 1))
+			}
+			return layer.Apply(scope, x)
+		})
 	default:
 		y = layer.Apply(scope, x)
 	}

@@ -68,6 +68,9 @@ func Call(scope *model.Scope, l Layer, x *Node) *Node {
 	if name == "" || strings.ContainsAny(name, "/*") {
 		panic(fmt.Errorf("a %s is called %q: in a Function want a name without / or *", kind, name))
 	}
+	if m, is := l.(LSTM); is && m.Stateful > 0 {
+		panic(fmt.Errorf("layer %s is Stateful: want it among the net's own Layers, which follow the Function", name))
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			panic(fmt.Errorf("layer %s got an input of %v: %v", name, x.Shape().Dimensions, r))

@@ -29,7 +29,7 @@ import (
 type Step struct {
 	Batch   int
 	Steps   int  // full batches of the set: after so many Next begins a new epoch, in a new order
-	InOrder bool // the examples are not shuffled
+	InOrder bool // the examples are not shuffled; stateful layers need that
 
 	source Source
 	order  *Phase
@@ -67,6 +67,7 @@ type Source struct {
 	Net             string // its name
 	Session         *session.Session
 	Batch, Examples int
+	InOrder         bool
 	// Order computes an epoch's order; Phases are next, forward, loss, backward and update.
 	Order  Program
 	Phases []Program
@@ -79,6 +80,7 @@ type Source struct {
 	State  []Slot
 	Arrays []*session.Array
 	Rate   *session.Array
+	Zeros  func() (map[string]*session.Array, error) // what is zero when an epoch begins
 }
 
 // Slot is an array of the net: its names in the session and as a parameter of programs.
@@ -102,7 +104,7 @@ type LayerPrograms struct {
 
 // New returns a step whose programs are ready.
 func New(s Source) *Step {
-	p := &Step{Batch: s.Batch, Steps: s.Examples / s.Batch, source: s, arrays: maps.Clone(s.Data), held: s.Arrays}
+	p := &Step{Batch: s.Batch, Steps: s.Examples / s.Batch, InOrder: s.InOrder, source: s, arrays: maps.Clone(s.Data), held: s.Arrays}
 	for i, slot := range s.State {
 		p.arrays[slot.Parameter] = s.Arrays[i]
 	}
@@ -169,6 +171,13 @@ func (p *Step) Next() error {
 		return err
 	}
 	if p.done%p.Steps == 0 {
+		zeros, err := p.source.Zeros()
+		if err != nil {
+			return err
+		}
+		for name, a := range zeros {
+			p.replace([]string{name}, []*session.Array{a})
+		}
 		if err := p.begin(); err != nil {
 			return err
 		}

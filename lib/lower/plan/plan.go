@@ -282,7 +282,7 @@ func (p *Plan) packs() bool {
 	if t.PackState && t.Use == Call {
 		return true
 	}
-	if t.Use != Call || t.Target.CPU() || t.Work.FLOPs < t.loopFLOPs() || p.Main.Kernels != nil || t.StateArrays < lower.PackedArrays || t.Rule == nil || t.Loop == LoopedSteps {
+	if t.Use != Call || t.Target.CPU() || t.Work.FLOPs < t.loopFLOPs() || p.Main.Kernels != nil || t.StateArrays < lower.PackedArrays || t.Rule == nil || t.Loop == LoopedSteps || t.Carries {
 		return false
 	}
 	for _, v := range t.Variables {

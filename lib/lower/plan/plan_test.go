@@ -248,6 +248,7 @@ func TestPacked(t *testing.T) {
 		{"few arrays", func(q *Training) { q.StateArrays = 99 }, false},
 		{"an optimizer without a rule", func(q *Training) { q.Rule = nil }, false},
 		{"a loop", func(q *Training) { q.Loop = LoopedSteps }, false},
+		{"a state that is carried", func(q *Training) { q.Carries = true }, false},
 		{"a job", func(q *Training) { q.Use = Job }, false},
 		{"a comparison", func(q *Training) { q.Use = Comparison }, false},
 		{"float64", func(q *Training) {

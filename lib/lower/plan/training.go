@@ -19,6 +19,7 @@ type Training struct {
 	StateArrays  int     // how many arrays these are
 	Convolves    bool    // the net has XLA's convolutions
 	FeedForward  bool    // it has neither convolutions nor loops
+	Carries      bool    // layers carry state from batch to batch
 	ForwardFLOPs float64 // of one example, as the net is written
 	Work         Work    // of a training step; needed on a GPU only
 
