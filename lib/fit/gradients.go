@@ -139,7 +139,7 @@ func (n *Net) gradients(b step.Batch) (gradients []*session.Array, loss *session
 	if err != nil {
 		return nil, nil, err
 	}
-	state, err := replicate(variables, devices)
+	state, err := n.replicate(variables, devices)
 	defer state.free()
 	if err != nil {
 		return nil, nil, err
