@@ -131,6 +131,9 @@ var errRegroup = errors.New("the hosts have changed")
 
 const regroupStatus = 75 // EX_TEMPFAIL of sysexits.h
 
+// lostStatus is the status of a worker that ends because another host is lost.
+const lostStatus = 69 // EX_UNAVAILABLE
+
 // hostList describes the hosts that are to be in the session.
 func (w *Worker) hostList() (l []wire.HostInfo) {
 	for _, address := range w.Hosts {

@@ -47,7 +47,7 @@ func check(address string) *wire.Error {
 }
 
 // DialTimeout is how long a host may take to answer.
-const DialTimeout = 5 * time.Second
+const DialTimeout = 3 * time.Second
 
 // Dial connects to a follower. Only one of this user's, or one that has the secret, will do.
 func Dial(address, secret string) (*net.UnixConn, error) {

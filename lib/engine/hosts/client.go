@@ -154,9 +154,8 @@ func (c *Client) DownloadAsync(b pjrt.Buffer, dst []byte, done func(error)) erro
 	return nil
 }
 
-// Wait returns when a buffer has been computed; a follower's, when all is computed that this
-// follower was sent. The error is about this buffer alone: a follower's connection is that of
-// all notebooks.
+// Wait returns when a buffer has been computed. The error is about this buffer alone: a
+// follower's connection is that of all notebooks.
 func (c *Client) Wait(b pjrt.Buffer) error {
 	if b&1 == 0 {
 		return c.Client.Wait(b)

@@ -98,7 +98,7 @@ func (p *peer) read() {
 
 // beat gives a follower up that shows no sign of life.
 func (p *peer) beat() {
-	tick := time.NewTicker(heartbeat)
+	tick := time.NewTicker(silence / 20)
 	defer tick.Stop()
 	for range tick.C {
 		if p.state() != nil {

@@ -129,10 +129,11 @@ func (s RemoteStore) Get(key string, wait time.Duration) (v []byte, err error) {
 	return v, err
 }
 
-// When a node at the other end of a connection is given up.
+// When a node at the other end of a connection is given up: so that with [DialTimeout], for
+// what does not answer the next generation either, ten seconds are enough to continue.
 var (
-	heartbeat = 2 * time.Second
-	silence   = 10 * time.Second
+	heartbeat = time.Second
+	silence   = 5 * time.Second
 )
 
 // Beat gives signs of life until the controller has gone or does not answer, and says so.
