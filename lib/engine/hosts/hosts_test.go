@@ -159,6 +159,12 @@ func wantValues(t *testing.T, what string, a *session.Array, want ...float32) {
 // program is x*2+1, with a sum over replicas where there are several.
 func program(t *testing.T, replicas int) *hlo.Program {
 	t.Helper()
+	return variant(t, replicas, 1)
+}
+
+// variant is the same with another number for 1.
+func variant(t *testing.T, replicas, add int) *hlo.Program {
+	t.Helper()
 	must := func(err error) {
 		if err != nil {
 			t.Helper()
@@ -172,7 +178,7 @@ func program(t *testing.T, replicas int) *hlo.Program {
 	f := b.Main().(*hlo.Function)
 	x, err := f.Parameter("x", shapes.Make(dtypes.Float32, 2), nil)
 	must(err)
-	one, err := f.Constant([]float32{1, 1}, 2)
+	one, err := f.Constant([]float32{float32(add), float32(add)}, 2)
 	must(err)
 	two, err := f.Add(x, x)
 	must(err)
