@@ -156,6 +156,9 @@ func (c *conn) greet() error {
 	case c.hello.Space == "*":
 		return wire.Errorf(wire.Invalid, `name of a notebook is "*", which stands for all of them`).WithHint(elsewhere)
 	}
+	if c.w.failed() { // whoever comes now is the next worker's client, and connects again
+		return net.ErrClosed
+	}
 	c.space = c.w.revisit(c.hello.Space)
 	welcome := c.w.welcome(c.space)
 	welcome.News = c.hello.Listens && c.w.news(c.space)

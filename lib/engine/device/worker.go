@@ -213,6 +213,16 @@ func (w *Worker) fail(cause error) {
 	})
 }
 
+// failed says whether the worker ends with an error.
+func (w *Worker) failed() bool {
+	select {
+	case <-w.stopped:
+		return w.fate != nil
+	default:
+		return false
+	}
+}
+
 // finish takes no more work, and saves what there is.
 func (w *Worker) finish() {
 	w.mu.Lock()

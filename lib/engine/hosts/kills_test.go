@@ -81,11 +81,17 @@ func (c *cluster) resize(hosts int) {
 	c.reopen()
 }
 
-// reopen connects to the session again, which must have all hosts that are not away.
+// reopen connects to the session again.
 func (c *cluster) reopen() {
 	c.t.Helper()
 	c.s.Close()
 	c.s = open(c.t, c.socket)
+	c.check()
+}
+
+// check says that the session has all hosts that are not away.
+func (c *cluster) check() {
+	c.t.Helper()
 	if got := len(c.s.Welcome().Devices); got != c.hosts() {
 		c.t.Fatalf("got %d hosts, want %d; note: %s", got, c.hosts(), c.s.Welcome().Note)
 	}
@@ -269,7 +275,8 @@ func TestKills(t *testing.T) {
 			t.Fatalf("%s: training ended with %v, want that the session was lost", d.name, err)
 		}
 		disturbed := <-began
-		c.reopen()
+		c.s = reopen(t, c.s, c.socket)
+		c.check()
 		step := c.step("net")
 		took = append(took, time.Since(disturbed))
 		t.Logf("%d: %s after %v on %d hosts: %v; continues at step %d on %d", kill, d.name, wait, phaseHosts, took[kill].Round(time.Millisecond), step, c.hosts())
