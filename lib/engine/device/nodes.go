@@ -271,18 +271,29 @@ func (w *Worker) beNode(j job) (*net.UnixConn, error) {
 	}
 	w.State, w.Socket = "", "" // arrays are the controller's to save
 	store := hosts.NewRemoteStore(ends[1])
+	w.reported.Store(&[]wire.DeviceInfo{})
 	w.Node = &pjrt.Node{ID: j.Node, Count: j.Count, Store: store}
 	go func() {
-		err := store.Beat()
+		err := store.Beat(func() hosts.Sign { return hosts.Sign{Devices: *w.reported.Load()} })
 		w.Logf("%v: this worker ends", err)
 		os.Exit(1) // its threads may wait for other nodes, in the plugin, for ever
 	}()
 	return ends[0].(*net.UnixConn), nil
 }
 
+// observe keeps what the signs of life say of the devices, which do not wait for these.
+func (w *Worker) observe() {
+	for {
+		all := w.deviceInfos()
+		w.reported.Store(&all)
+		time.Sleep(time.Second)
+	}
+}
+
 // follow serves the controller, and ends with its connection.
 func (w *Worker) follow(controller *net.UnixConn) error {
 	go w.serve(controller)
+	go w.observe()
 	<-w.stopped
 	w.mu.Lock()
 	for c := range w.conns {

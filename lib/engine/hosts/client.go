@@ -77,8 +77,23 @@ func (c *Client) Watch(f func(error)) {
 	}
 }
 
-// Memory reads the memory figures of a device of this node. Of others there are none: the
-// error is pjrt.ErrUnimplemented.
+// Reported is what a follower's last sign of life said of a device, nil if it said nothing, or
+// the device is this node's.
+func (d *Device) Reported() *wire.DeviceInfo {
+	if d.peer == nil {
+		return nil
+	}
+	s := d.peer.sign.Load()
+	if s == nil || int(d.there) >= len(s.Devices) {
+		return nil
+	}
+	i := s.Devices[d.there]
+	i.Host = d.Host
+	return &i
+}
+
+// Memory reads the memory figures of a device of this node. Of others there are none that are
+// of this moment: the error is pjrt.ErrUnimplemented.
 func (d *Device) Memory() (pjrt.MemoryStats, error) {
 	if d.peer != nil {
 		return pjrt.MemoryStats{}, pjrt.ErrUnimplemented

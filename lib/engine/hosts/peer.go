@@ -24,6 +24,7 @@ type peer struct {
 
 	handles atomic.Uint64 // the last that was given
 	heard   atomic.Int64  // when its last sign of life came, in Unix nanoseconds
+	sign    atomic.Pointer[Sign]
 
 	mu     sync.Mutex // protects following
 	last   uint32
