@@ -145,3 +145,32 @@ func TestDevicesOfHosts(t *testing.T) {
 		wantValues(t, fmt.Sprint("program on device ", d), out[0], 3, 5)
 	}
 }
+
+// TestControllerGone kills a session and its worker: a follower waits, and another session may
+// have it at once.
+func TestControllerGone(t *testing.T) {
+	if onGPUs() {
+		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
+	}
+	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
+	socket := devicetest.Start(t)
+	s := add(t, open(t, socket), socket, "", f)
+	pid := f.worker(t)
+	st, err := s.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	syscall.Kill(st.PID, syscall.SIGKILL)
+	for syscall.Kill(pid, 0) == nil {
+		if time.Since(began) > recovery {
+			t.Fatalf("the follower's worker is there %v after its controller's end", time.Since(began))
+		}
+		time.Sleep(time.Millisecond)
+	}
+	socket = devicetest.Start(t)
+	add(t, open(t, socket), socket, "", f)
+	if took := time.Since(began); took > recovery {
+		t.Errorf("another session had the follower after %v, want at most %v", took, recovery)
+	}
+}

@@ -14,8 +14,8 @@ import (
 type relay struct {
 	address string
 	to      string
-	delay   time.Duration // each way; a connection, too, comes later by a round trip
-	carried func(b []byte)
+	delay   time.Duration         // each way; a connection, too, comes later by a round trip
+	watch   func() func(b []byte) // sees what the controller sends on a connection; may be nil
 
 	l     net.Listener
 	mu    sync.Mutex // protects following
@@ -64,7 +64,11 @@ func (r *relay) carry(near net.Conn) {
 	r.mu.Lock()
 	r.conns[near], r.conns[far] = true, true
 	r.mu.Unlock()
-	go r.pump(near, far, 2*r.delay, r.carried)
+	var carried func([]byte)
+	if r.watch != nil {
+		carried = r.watch()
+	}
+	go r.pump(near, far, 2*r.delay, carried)
 	r.pump(far, near, 0, nil)
 }
 
