@@ -36,8 +36,8 @@
 // # Limits
 //
 // An array that moves between nodes by CopyToDevice, or is downloaded from a follower, goes
-// through the controller in one frame: 2 GiB at most. A program is for the devices of all nodes
-// or of one.
+// through the controller in one frame: 2 GiB at most. Package fit sends states and data sets
+// from device to device instead. A program is for the devices of all nodes or of one.
 //
 //	nodes := hosts.Gather([]string{"/run/user/7/gaiden/join.sock"}, "", hosts.Call{Owner: "me"})
 //	client, err := nodes.Open(plugin, options) // when all followers have made theirs
