@@ -33,8 +33,7 @@ const (
 	realEnv    = "GAIDEN_TEST_REAL_PLUGIN" // no test double
 )
 
-// On a CPU all processes of these tests have the test double of a plugin: nothing there sums
-// over nodes.
+// On a CPU all processes of these tests have the test double of a plugin.
 func TestMain(m *testing.M) {
 	if !onGPUs() && os.Getenv(realEnv) == "" {
 		pjrt.Loaded = nodetest.Replace
@@ -290,8 +289,15 @@ func TestFollowers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		all := float32(replicas)
+		want := []float32{all * all, 3 * all} // after one step
+		for i := range want {
+			for range 2 {
+				want[i] = all * (2*want[i] + 1)
+			}
+		}
 		for r, a := range state {
-			wantValues(t, fmt.Sprintf("%d replicas, device %d", replicas, r), a, float32(8*r+7), 15)
+			wantValues(t, fmt.Sprintf("%d replicas, device %d", replicas, r), a, want...)
 		}
 		if err := s.Wait(); err != nil {
 			t.Error(err)

@@ -222,9 +222,7 @@ func saveAlways(s *session.Session) {
 
 // TestKills disturbs a training at random moments. Each time the session continues within ten
 // seconds with the hosts that are left, from the last snapshot. In the end the weights are
-// those of a training that nobody has disturbed, with as many hosts at the same steps. A test
-// double adds nothing up over hosts, so that on CPUs the weights are those of the controller's
-// shares alone.
+// those of a training that nobody has disturbed, with as many hosts at the same steps.
 func TestKills(t *testing.T) {
 	kills, followers := 10, 2
 	if onGPUs() {

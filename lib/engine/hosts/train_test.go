@@ -55,7 +55,7 @@ type training struct {
 
 func (tt *training) start(t *testing.T, s *session.Session, name string) *trainer {
 	t.Helper()
-	n, err := fit.Attach(s, tt.net.Name, tt.net, fit.Config{Seed: 1, Devices: 2, AllDevices: true})
+	n, err := fit.Attach(s, tt.net.Name, tt.net, fit.Config{Seed: 1, Devices: 2, AllDevices: true, FirstLook: !onGPUs()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,20 +103,23 @@ type trial struct {
 // TestTraining trains nets on two devices that share each batch: those of one process, and
 // those of two, in turns. The losses must be the same. The log has what each run took.
 func TestTraining(t *testing.T) {
+	nets := []training{
+		{models.MLP(1000), [3]int{28, 28, 1}, []int{20_000, 120_000}, 1000, [][2]int{{0, 1}, {0, 31}, {1, 1}, {1, 6}}, 5},
+		{models.ResNet50(), [3]int{32, 32, 3}, []int{8192}, 2048, [][2]int{{0, 1}, {0, 6}}, 4},
+	}
 	if !onGPUs() {
-		t.Skip("needs two GPUs and a CUDA plugin: the test double of the CPU's adds nothing up")
+		nets = []training{{models.MLP(16), [3]int{28, 28, 1}, []int{256}, 32, [][2]int{{0, 2}, {0, 5}}, 2}}
+		t.Setenv("GAIDEN_CPU_DEVICES", "2")
 	}
 	t.Setenv("GAIDEN_MEMORY_FRACTION", "0.35") // a GPU has two sessions here
 	together := devicetest.Start(t)
+	t.Setenv("GAIDEN_CPU_DEVICES", "1")
 	s, _ := pair(t)
 	one := open(t, together)
 	if n := len(one.Welcome().Devices); n != 2 {
 		t.Skipf("got %d devices in one process, want 2", n)
 	}
-	for _, tt := range []training{
-		{models.MLP(1000), [3]int{28, 28, 1}, []int{20_000, 120_000}, 1000, [][2]int{{0, 1}, {0, 31}, {1, 1}, {1, 6}}, 5},
-		{models.ResNet50(), [3]int{32, 32, 3}, []int{8192}, 2048, [][2]int{{0, 1}, {0, 6}}, 4},
-	} {
+	for _, tt := range nets {
 		t.Run(tt.net.Name, func(t *testing.T) {
 			all := []*trainer{tt.start(t, one, "one process"), tt.start(t, s, "two processes")}
 			steps := make([]int, len(tt.runs))
