@@ -61,7 +61,8 @@ func lastType(text, name string) string {
 	name, _, _ = strings.Cut(name, "#")
 	for _, m := range reduction.FindAllStringSubmatch(text, -1) {
 		if m[2] == name {
-			first, _, _ := strings.Cut(strings.Trim(m[7], "()"), ", ")
+			types, _, _ := strings.Cut(m[7], " loc(")
+			first, _, _ := strings.Cut(strings.Trim(types, "()"), ", ")
 			return first
 		}
 	}
