@@ -88,7 +88,7 @@ func (d *double) offer(p *pjrt.Plugin) {
 	_ = p.Register(target, "Host", nodes.entry)
 }
 
-// Places in XLA_FFI_CallFrame, XLA_FFI_Buffer and XLA_FFI_Metadata, in words.
+// Offsets in XLA_FFI_CallFrame, XLA_FFI_Buffer and XLA_FFI_Metadata, in words.
 const (
 	frameExtension, frameAPI, frameArgs, frameRets = 1, 2, 5, 10
 	listN, listItems                               = 2, 4
