@@ -128,9 +128,9 @@ func tellsMemory(st *wire.Status) bool {
 
 // memoryTables are the memory of the devices and of the notebooks.
 func memoryTables(st *wire.Status) [][][]string {
-	devices := [][]string{{"device", "kind", "in use", "peak", "limit", "pool", "largest free"}}
+	devices := [][]string{{"device", "host", "kind", "in use", "peak", "limit", "pool", "largest free"}}
 	for _, d := range st.Devices {
-		r := []string{fmt.Sprint(d.ID), d.Kind}
+		r := []string{fmt.Sprint(d.ID), d.Host, d.Kind}
 		for _, n := range []int64{d.InUse, d.Peak, d.Limit, d.Pool, d.LargestFree} {
 			if n < 0 { // a CPU does not say
 				r = append(r, "")

@@ -173,13 +173,13 @@ func (n *Net) bestSlots() []slot {
 
 // setRate is the learning rate of the next steps, of which none is requested yet.
 func (r *run) setRate(rate float64) error {
-	a, err := r.net.session.Put([]float32{float32(rate)}, shapes.Make(dtypes.Float32), 0)
-	if err != nil {
-		return err
-	}
-	all, err := replicate([]*session.Array{a}, r.devices)
-	if err != nil {
-		return err
+	all := make(copies, r.devices)
+	for d := range all {
+		a, err := r.net.session.Put([]float32{float32(rate)}, shapes.Make(dtypes.Float32), d)
+		if err != nil {
+			return err
+		}
+		all[d] = []*session.Array{a}
 	}
 	r.deviceState.rate.free()
 	r.deviceState.rate, r.learningRate = all, rate

@@ -124,6 +124,11 @@ func (n *Net) Data(name string) (*Set, error) {
 	if err := n.open(); err != nil {
 		return nil, err
 	}
+	return n.set(name)
+}
+
+// set is a set that is in the session.
+func (n *Net) set(name string) (*Set, error) {
 	if s := n.sets[name]; s != nil {
 		return s, nil
 	}

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -9,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/session"
 )
@@ -70,52 +72,122 @@ func randomOf(state, replica *Node) *Node {
 
 // copiesOn copies arrays of device 0 to the others, once.
 func (n *Net) copiesOn(l []*session.Array, devices int) (copies, error) {
-	return onDevices(l, devices, func(a *session.Array, device int) (b *session.Array, err error) {
-		key := onDevice{a, device}
-		if n.deviceCopies[key] == nil {
-			if b, err = copyTo(a, device); err != nil {
-				return nil, err
-			}
-			n.deviceCopies[key] = b
+	var missing []*session.Array
+	for _, a := range l {
+		if devices > 1 && n.deviceCopies[onDevice{a, devices - 1}] == nil {
+			missing = append(missing, a)
 		}
-		return n.deviceCopies[key], nil
-	})
-}
-
-// replicate copies arrays of device 0 to the others.
-func replicate(l []*session.Array, devices int) (copies, error) {
-	return onDevices(l, devices, copyTo)
-}
-
-// onDevices are arrays of device 0, and what copies them to each of the others.
-func onDevices(l []*session.Array, devices int, to func(*session.Array, int) (*session.Array, error)) (copies, error) {
+	}
+	if len(missing) > 0 {
+		made, err := n.replicate(missing, devices)
+		if err != nil {
+			return nil, err
+		}
+		for d := 1; d < devices; d++ {
+			for i, a := range missing {
+				n.deviceCopies[onDevice{a, d}] = made[d][i]
+			}
+		}
+	}
 	all := copies{l}
 	for d := 1; d < devices; d++ {
 		var there []*session.Array
 		for _, a := range l {
-			b, err := to(a, d)
-			if err != nil {
-				return nil, err
-			}
-			there = append(there, b)
+			there = append(there, n.deviceCopies[onDevice{a, d}])
 		}
 		all = append(all, there)
 	}
 	return all, nil
 }
 
+// replicate copies arrays of device 0 to the others.
+func (n *Net) replicate(l []*session.Array, devices int) (copies, error) {
+	if slices.ContainsFunc(n.session.Welcome().Devices[:devices], func(d wire.DeviceInfo) bool { return d.Host != "" }) {
+		return n.broadcast(l, devices)
+	}
+	all := copies{l}
+	for d := 1; d < devices; d++ {
+		var there []*session.Array
+		for _, a := range l {
+			b, err := a.CopyToDevice(compute.DeviceNum(d))
+			if err != nil {
+				return nil, err
+			}
+			there = append(there, b.(*session.Array))
+		}
+		all = append(all, there)
+	}
+	return all, nil
+}
+
+// broadcast is replicate to devices of other hosts: a sum in which those give zeros. So the
+// devices send the data themselves, at their own rate, where a copy would go through the
+// session's memory and its connection to each host.
+func (n *Net) broadcast(l []*session.Array, devices int) (copies, error) {
+	var s []shapes.Shape
+	for _, a := range l {
+		shape, err := a.Shape()
+		if err != nil {
+			return nil, err
+		}
+		s = append(s, shape)
+	}
+	blanks := n.prepare(fmt.Sprint("blanks/", s), func() (*hlo.Program, error) { return n.blanksProgram(s) }, nil)
+	broadcast := n.prepare(fmt.Sprint("broadcast/", devices, "/", s), func() (*hlo.Program, error) { return n.broadcastProgram(s, devices) }, nil)
+	blank, err := n.wait(n.context(), blanks, nil)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := n.wait(n.context(), broadcast, nil)
+	if err != nil {
+		return nil, err
+	}
+	in := copies{l}
+	defer func() { in[1:].free() }()
+	for d := 1; d < devices; d++ {
+		zeros, err := blank.Run(session.Call{Device: d})
+		if err != nil {
+			return nil, err
+		}
+		in = append(in, zeros)
+	}
+	all, err := runOnce(sum, in)
+	if err != nil {
+		return nil, err
+	}
+	free(all[0]...)
+	all[0] = l
+	return all, nil
+}
+
+// blanksProgram makes zeros.
+func (n *Net) blanksProgram(l []shapes.Shape) (*hlo.Program, error) {
+	return n.trace("blanks", func(t *trace) (out []*Node) {
+		for _, s := range l {
+			out = append(out, Zeros(t.g, s))
+		}
+		return out
+	})
+}
+
+// broadcastProgram adds arrays up over the devices.
+func (n *Net) broadcastProgram(l []shapes.Shape, devices int) (*hlo.Program, error) {
+	return n.traceFor(devices, "broadcast", func(t *trace) (out []*Node) {
+		for i, s := range l {
+			x := Parameter(t.g, "x"+itoa(i), s)
+			if s.DType == dtypes.Bool { // which NCCL does not add up
+				x = ConvertDType(x, dtypes.Uint8)
+			}
+			out = append(out, ConvertDType(t.allReduce(x), s.DType))
+		}
+		return out
+	})
+}
+
 // onDevice names a copy of an array.
 type onDevice struct {
 	*session.Array
 	device int
-}
-
-func copyTo(a *session.Array, device int) (*session.Array, error) {
-	b, err := a.CopyToDevice(compute.DeviceNum(device))
-	if err != nil {
-		return nil, err
-	}
-	return b.(*session.Array), nil
 }
 
 // costOf is what a training step is made of as it is written; Work is what it needs. It

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
@@ -264,4 +266,38 @@ func live(t *testing.T, s *session.Session) int {
 		least = min(least, st.Arrays)
 	}
 	return least
+}
+
+// TestBroadcast: what goes to devices of other hosts comes to all of them as it is on the
+// first, of every type that states and data sets have.
+func TestBroadcast(t *testing.T) {
+	s := open(t)
+	n := attach(t, s, "broadcast", models.MLP(4), Config{Seed: 1})
+	const devices = 4
+	var l []*session.Array
+	want := []any{[]float32{1.5, -2, float32(math.NaN())}, []int32{-7, math.MaxInt32}, []uint64{math.MaxUint64, 0, 3}, []bool{true, false}, []uint8{0, 255, 7}}
+	for _, flat := range want {
+		v := reflect.ValueOf(flat)
+		a, err := s.Put(flat, shapes.Make(dtypes.FromGoType(v.Type().Elem()), v.Len()), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l = append(l, a)
+	}
+	all, err := n.broadcast(l, devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.free()
+	for d := range devices {
+		for i, a := range all[d] {
+			got := reflect.MakeSlice(reflect.TypeOf(want[i]), reflect.ValueOf(want[i]).Len(), reflect.ValueOf(want[i]).Len()).Interface()
+			if err := a.Values(got); err != nil {
+				t.Fatal(err)
+			}
+			if on, _ := a.DeviceNum(); int(on) != d || fmt.Sprint(got) != fmt.Sprint(want[i]) {
+				t.Errorf("device %d: got %v on device %d, want %v", d, got, on, want[i])
+			}
+		}
+	}
 }

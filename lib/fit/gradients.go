@@ -113,9 +113,9 @@ func (n *Net) gradients(b step.Batch) (gradients []*session.Array, loss *session
 		return nil, nil, err
 	}
 	defer done()
-	s := n.sets[b.Data]
-	if s == nil {
-		return nil, nil, fmt.Errorf("fit: %s: batch of %q: want one of a set that this net has loaded, by Upload or Data", n.name, b.Data)
+	s, err := n.set(b.Data) // which an earlier cell may have uploaded
+	if err != nil {
+		return nil, nil, fmt.Errorf("fit: %s: batch of %q: want one of a set that Upload has put into the session: %w", n.name, b.Data, err)
 	}
 	if err := n.canTrain(s); err != nil {
 		return nil, nil, err
@@ -139,7 +139,7 @@ func (n *Net) gradients(b step.Batch) (gradients []*session.Array, loss *session
 	if err != nil {
 		return nil, nil, err
 	}
-	state, err := replicate(variables, devices)
+	state, err := n.replicate(variables, devices)
 	defer state.free()
 	if err != nil {
 		return nil, nil, err

@@ -145,3 +145,16 @@ func TestGradientsLook(t *testing.T) {
 		t.Error("weights changed by what was refused")
 	}
 }
+
+// TestGradientsOfEarlierSet: a set that another cell has uploaded is as good as an own one.
+func TestGradientsOfEarlierSet(t *testing.T) {
+	s := open(t)
+	load(t, attach(t, s, "earlier", body(), Config{Seed: 2}), "earlier/bars", digits(40, []int{6}, 1))
+	n := attach(t, s, "earlier", body(), Config{Seed: 2})
+	if loss, err := n.Gradients(step.Batch{Data: "earlier/bars", Examples: []int32{0, 1, 2}}).Loss(); err != nil || !(loss > 0) {
+		t.Errorf("got loss %v, %v, want one", loss, err)
+	}
+	if _, err := n.Gradients(step.Batch{Data: "none", Examples: []int32{0}}).Loss(); err == nil || !strings.Contains(err.Error(), `batch of "none"`) {
+		t.Errorf("set that is not there: got %v, want an error with its name", err)
+	}
+}

@@ -34,7 +34,7 @@ func (r *run) distribute() error {
 		r.state.free()
 		r.state, r.boundAt = packed, time.Now()
 	}
-	all, err := replicate(r.state[0], r.devices)
+	all, err := n.replicate(r.state[0], r.devices)
 	if err != nil {
 		return err
 	}

@@ -61,3 +61,22 @@ profile: hunt: got "backwards", want one of next, forward, loss, backward, updat
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestDevicesAreNoted: what is measured on one device of several says so.
+func TestDevicesAreNoted(t *testing.T) {
+	net, err := fit.Attach(profile.Open(t), "shared", models.MLP(4), fit.Config{Seed: 1, Devices: 2, FirstLook: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := profile.Synthetic(net, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.Measure(t.Context(), net, data, profile.Options{Batch: 16, Shallow: true, NoErrors: true, NoEpoch: true, Budget: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprint(p.Warnings); !strings.Contains(text, "on one device") || !strings.Contains(text, "share it among 2") {
+		t.Errorf("got warnings %s, want one that 2 devices may share the batch", text)
+	}
+}

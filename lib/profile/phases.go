@@ -182,6 +182,9 @@ func Measure(ctx context.Context, net *fit.Net, data *fit.Set, o Options) (*Phas
 		return nil, err
 	}
 	defer parts.Close()
+	if n := net.Config().Devices; n > 1 {
+		m.result.Warnings = append(m.result.Warnings, timing.Warning(fmt.Sprintf("measured on one device, with a whole batch: a training may share it among %d, and then adds up their gradients, which is no line here", n)))
+	}
 	m.result.Steps = parts.Steps
 	if m.result.Peaks, err = ReadPeaks(ctx, s, o.Progress); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ Prints "passed failed skipped"."""
 import os, re, subprocess, sys
 from pathlib import Path
 
+import kubernetes_validate
 import yaml
 
 root = Path(__file__).resolve().parents[2]
@@ -66,4 +67,43 @@ state = hub["extraEnv"]["XDG_STATE_HOME"]
 case("jupyterhub.yaml", ([] if state.startswith(hub["storage"]["homeMountPath"] + "/") else [f"{state} is not on the user's disk"])
      + ([] if any("nvidia.com/gpu" in p.get("kubespawner_override", {}).get("extra_resource_limits", {}) for p in hub["profileList"]) else ["no profile has a GPU"])
      + ([] if hub["cmd"].endswith("/docker/start") and hub["uid"] == 1000 else ["it starts something else, or as another user"]))
+hosts = [*yaml.safe_load_all((docker / "hosts.yaml").read_text())]
+for d in hosts:
+    problems = []
+    for version in "1.30", "1.37":
+        try:
+            kubernetes_validate.validate(d, version, strict=True)
+        except kubernetes_validate.ValidationError as e:
+            problems.append(f"Kubernetes {version}: {'.'.join(map(str, e.path))}: {e.message}")
+    case(f"hosts.yaml: {d['kind']}", problems)
+service, job, policy = (next(d for d in hosts if d["kind"] == k) for k in ("Service", "Job", "NetworkPolicy"))
+pod = job["spec"]["template"]["spec"]
+port = service["spec"]["ports"][0]["port"]
+names = [f"{job['metadata']['name']}-{i}.{service['metadata']['name']}:{port}" for i in range(job["spec"]["completions"])]
+labels = job["spec"]["template"]["metadata"]["labels"]
+case("hosts.yaml: names", wants((docker / "hosts.yaml").read_text(), [f"^#   %hosts add {' '.join(names)} -secret /"])
+     + ([] if pod["subdomain"] == service["metadata"]["name"] and service["spec"]["clusterIP"] == "None" else ["the pods have no names"])
+     + ([] if service["spec"]["selector"] == labels == policy["spec"]["podSelector"]["matchLabels"] else ["service or policy is for other pods"])
+     + ([] if f"-listen :{port} -secret" in pod["containers"][0]["command"][-1] else [f"session join does not listen at {port} with a secret"]))
+
+# The batch script with a cluster of names alone: what it starts where, and what it says.
+fake.mkdir()
+for program, text in {
+    "scontrol": "#!/bin/sh\nprintf 'n1\\nn2\\nn3\\n'\n",
+    "srun": '#!/bin/sh\necho "srun $*" >>"$SAID"\n',
+    "gaiden": '#!/bin/sh\necho "gaiden $*" >>"$SAID"\n[ "$2" != secret ] || echo x >"$3"\n',
+    "notebook": '#!/bin/sh\nsleep 0.2\necho "notebook $*" >>"$SAID"\n',
+}.items():
+    (fake / program).write_text(text)
+    (fake / program).chmod(0o755)
+env = {"PATH": f"{fake}:{os.environ['PATH']}", "HOME": str(fake), "TMPDIR": str(fake), "SAID": str(fake / "said"), "SLURM_JOB_ID": "20123", "SLURM_JOB_NODELIST": "n[1-3]"}
+r = run("bash", docker / "slurm.sh", "notebook", "a b", env={**env, "SLURM_JOB_NUM_NODES": "3"})
+said = (fake / "said").read_text().splitlines()
+secret = fake / ".gaiden-hosts-secret"
+want = [f"gaiden session secret {secret}", f"srun --nodes=2 --ntasks-per-node=1 --exclude=n1 .* gaiden session join -listen :20123 -secret {secret}", "notebook a b", "gaiden session stop"]
+case("slurm.sh", ([] if len(said) == len(want) and all(re.fullmatch(w, g) for w, g in zip(want, said)) else [f"it ran {said}, want {want}"])
+     + ([] if r.stdout == f"%hosts add n2:20123 n3:20123 -secret {secret}\n" and r.returncode == 0 else [f"got {r.returncode}, {r.stdout!r}, {r.stderr!r}"]))
+r = run("bash", docker / "slurm.sh", env={**env, "SLURM_JOB_NUM_NODES": "1"})
+case("slurm.sh on one node", [] if r.returncode == 1 and "want 2 or more" in r.stderr else [f"got {r.returncode}, {r.stderr!r}"])
+run("rm", "-rf", fake)
 print(good, bad, 0)

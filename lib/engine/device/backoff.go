@@ -9,7 +9,7 @@ type backoff struct{ quick int }
 const (
 	longLife     = 10 * time.Second // of a worker that has worked
 	firstPause   = 50 * time.Millisecond
-	longestPause = 10 * time.Second
+	longestPause = 5 * time.Second
 )
 
 // after is the pause after a worker that has lived so long; the first one that has not

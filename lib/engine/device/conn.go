@@ -156,6 +156,9 @@ func (c *conn) greet() error {
 	case c.hello.Space == "*":
 		return wire.Errorf(wire.Invalid, `name of a notebook is "*", which stands for all of them`).WithHint(elsewhere)
 	}
+	if c.w.failed() { // whoever comes now is the next worker's client, and connects again
+		return net.ErrClosed
+	}
 	c.space = c.w.revisit(c.hello.Space)
 	welcome := c.w.welcome(c.space)
 	welcome.News = c.hello.Listens && c.w.news(c.space)
@@ -283,15 +286,15 @@ func (c *conn) one(it item) (err error) {
 		c.free(hs)
 		return nil
 	case wire.Sync:
-		var hs []uint64
 		if len(it.Body) > 0 {
-			var err error
-			if hs, err = wire.DecodeHandles(it.Body); err != nil {
+			hs, err := wire.DecodeHandles(it.Body)
+			if err != nil {
 				return err
 			}
+			return c.answerReady(it.ID, hs)
 		}
 		c.idle()
-		return c.answerSync(it.ID, hs)
+		return c.answerSync(it.ID)
 	case wire.Ask:
 		var a wire.AskBody
 		if err := wire.DecodeJSON(wire.Ask, it.Body, &a); err != nil {
@@ -368,22 +371,56 @@ func (c *conn) untold() []*wire.Error {
 	return d
 }
 
-// answerSync says what went wrong: with arrays, or with all that the client has not been told
-// of.
-func (c *conn) answerSync(id uint32, arrays []uint64) error {
-	for _, h := range arrays {
+// answerReady answers when arrays have been computed, or says what went wrong with one. Frames
+// behind it need not wait for that.
+func (c *conn) answerReady(id uint32, handles []uint64) error {
+	w := c.w
+	var arrays []*array
+	var failed *wire.Error
+	for _, h := range handles {
 		a, why := c.use(h)
 		if why != nil {
-			c.told(why)
-			return c.fail(id, why)
+			failed = why
+			break
 		}
-		c.w.mu.Lock()
-		c.w.unpin(a)
-		c.w.mu.Unlock()
+		arrays = append(arrays, a)
 	}
-	if len(arrays) > 0 {
-		return c.reply(id, nil)
+	go func() {
+		for _, a := range arrays {
+			err := w.client.Wait(a.buf)
+			w.mu.Lock()
+			w.unpin(a)
+			why := c.outcome(a, err)
+			w.mu.Unlock()
+			if failed == nil {
+				failed = why
+			}
+		}
+		if failed != nil {
+			c.told(failed)
+			c.fail(id, failed)
+			return
+		}
+		c.reply(id, nil)
+	}()
+	return nil
+}
+
+// outcome is what went wrong with an array that was waited for. The caller holds w.mu.
+func (c *conn) outcome(a *array, err error) *wire.Error {
+	switch {
+	case a.err != nil: // the program that made it has failed on the device
+		return a.err
+	case err == nil:
+		return nil
+	case a.execution != nil:
+		return c.w.deviceError(wire.ExecuteError, a.execution.program.name, err)
 	}
+	return c.w.deviceError(wire.ExecuteError, "", err)
+}
+
+// answerSync says what went wrong that the client has not been told of.
+func (c *conn) answerSync(id uint32) error {
 	d := c.untold()
 	if len(d) == 0 {
 		return c.reply(id, nil)

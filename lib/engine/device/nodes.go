@@ -131,6 +131,9 @@ var errRegroup = errors.New("the hosts have changed")
 
 const regroupStatus = 75 // EX_TEMPFAIL of sysexits.h
 
+// lostStatus is the status of a worker that ends because another host is lost.
+const lostStatus = 69 // EX_UNAVAILABLE
+
 // hostList describes the hosts that are to be in the session.
 func (w *Worker) hostList() (l []wire.HostInfo) {
 	for _, address := range w.Hosts {
@@ -268,18 +271,29 @@ func (w *Worker) beNode(j job) (*net.UnixConn, error) {
 	}
 	w.State, w.Socket = "", "" // arrays are the controller's to save
 	store := hosts.NewRemoteStore(ends[1])
+	w.reported.Store(&[]wire.DeviceInfo{})
 	w.Node = &pjrt.Node{ID: j.Node, Count: j.Count, Store: store}
 	go func() {
-		err := store.Beat()
+		err := store.Beat(func() hosts.Sign { return hosts.Sign{Devices: *w.reported.Load()} })
 		w.Logf("%v: this worker ends", err)
 		os.Exit(1) // its threads may wait for other nodes, in the plugin, for ever
 	}()
 	return ends[0].(*net.UnixConn), nil
 }
 
+// observe keeps what the signs of life say of the devices, which do not wait for these.
+func (w *Worker) observe() {
+	for {
+		all := w.deviceInfos()
+		w.reported.Store(&all)
+		time.Sleep(time.Second)
+	}
+}
+
 // follow serves the controller, and ends with its connection.
 func (w *Worker) follow(controller *net.UnixConn) error {
 	go w.serve(controller)
+	go w.observe()
 	<-w.stopped
 	w.mu.Lock()
 	for c := range w.conns {

@@ -178,6 +178,7 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 		}
 		e, is := errors.AsType[*exec.ExitError](err)
 		regroups := is && e.ExitCode() == regroupStatus
+		hostLost := is && e.ExitCode() == lostStatus
 		if regroups {
 			s.note = errRegroup.Error()
 		} else {
@@ -200,7 +201,7 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 			file.Close()
 			file = again
 		}
-		if regroups {
+		if regroups || hostLost { // which says nothing about this worker
 			continue
 		}
 		life := time.Duration(0)
@@ -360,8 +361,12 @@ func Work(version string) error {
 	if !ok {
 		return fmt.Errorf("device: worker: descriptor 3 is a %T", l)
 	}
-	if err = w.Run(ul); errors.Is(err, errRegroup) {
+	switch err = w.Run(ul); {
+	case errors.Is(err, errRegroup):
 		os.Exit(regroupStatus)
+	case errors.Is(err, wire.Lost):
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(lostStatus)
 	}
 	return err
 }

@@ -221,18 +221,12 @@ func (c *conn) download(id uint32, b wire.DownloadBody) error {
 		if win != nil {
 			win.unhold()
 		}
-		late := a.err // the program that made it has failed on the device
-		maker := ""
-		if a.execution != nil {
-			maker = a.execution.program.name
-		}
+		why := c.outcome(a, err)
 		w.mu.Unlock()
 		switch {
-		case late != nil:
-			c.told(late)
-			c.fail(id, late)
-		case err != nil:
-			c.fail(id, w.deviceError(wire.ExecuteError, maker, err))
+		case why != nil:
+			c.told(why)
+			c.fail(id, why)
 		case win != nil:
 			c.reply(id, nil)
 		default:

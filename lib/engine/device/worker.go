@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -60,7 +61,8 @@ type Worker struct {
 	fate        error         // what ends the worker, nil if it was asked to stop; written before stopped is closed
 	health      health
 
-	regrouping sync.Mutex // held while the hosts are changed
+	regrouping sync.Mutex                        // held while the hosts are changed
+	reported   atomic.Pointer[[]wire.DeviceInfo] // of a follower's worker: what the controller hears of the devices
 
 	flags flags // that the plugin has been given
 
@@ -213,6 +215,16 @@ func (w *Worker) fail(cause error) {
 	})
 }
 
+// failed says whether the worker ends with an error.
+func (w *Worker) failed() bool {
+	select {
+	case <-w.stopped:
+		return w.fate != nil
+	default:
+		return false
+	}
+}
+
 // finish takes no more work, and saves what there is.
 func (w *Worker) finish() {
 	w.mu.Lock()
@@ -273,7 +285,17 @@ func (w *Worker) welcome(s *space) wire.WelcomeBody {
 		b.Note = strings.Join(slices.DeleteFunc([]string{w.Note, s.note}, func(t string) bool { return t == "" }), "; ")
 		w.mu.Unlock()
 	}
+	b.Devices = w.deviceInfos()
+	return b
+}
+
+// deviceInfos describes the devices, those of other hosts as they last did.
+func (w *Worker) deviceInfos() (all []wire.DeviceInfo) {
 	for i, d := range w.devices {
+		if r := d.Reported(); r != nil {
+			all = append(all, *r)
+			continue
+		}
 		info := wire.DeviceInfo{ID: d.ID(), Kind: d.Kind(), Host: d.Host, InUse: -1, Peak: -1, Limit: -1, Pool: -1, LargestFree: -1}
 		m, left, err := w.memory(i)
 		if err == nil {
@@ -283,9 +305,9 @@ func (w *Worker) welcome(s *space) wire.WelcomeBody {
 		if all, err := d.Attributes(); err == nil {
 			info.Capability, _ = all["compute_capability"].(string)
 		}
-		b.Devices = append(b.Devices, info)
+		all = append(all, info)
 	}
-	return b
+	return all
 }
 
 // profile begins a trace of all that the device does, or ends it and returns

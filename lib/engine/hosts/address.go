@@ -47,7 +47,7 @@ func check(address string) *wire.Error {
 }
 
 // DialTimeout is how long a host may take to answer.
-const DialTimeout = 5 * time.Second
+const DialTimeout = 2500 * time.Millisecond
 
 // Dial connects to a follower. Only one of this user's, or one that has the secret, will do.
 func Dial(address, secret string) (*net.UnixConn, error) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +23,10 @@ func TestStore(t *testing.T) {
 	heartbeat = time.Millisecond
 	var s Store
 	a, b := net.Pipe()
-	heard := make(chan bool)
-	go s.serve(a, func() {
+	heard := make(chan Sign)
+	go s.serve(a, func(sign Sign) {
 		select {
-		case heard <- true:
+		case heard <- sign:
 		default: // nobody asks any more
 		}
 	})
@@ -59,8 +60,17 @@ func TestStore(t *testing.T) {
 		t.Errorf("key of a lost host: got %v, want why it does not come", err)
 	}
 	beats := make(chan error)
-	go func() { beats <- remote.Beat() }()
-	<-heard
+	go func() {
+		beats <- remote.Beat(func() Sign { return Sign{Devices: []wire.DeviceInfo{{Kind: "GPU", InUse: 7}}} })
+	}()
+	sign := <-heard
+	p := &peer{host: "gpu2"}
+	p.sign.Store(&sign)
+	for there, want := range []*wire.DeviceInfo{{Kind: "GPU", Host: "gpu2", InUse: 7}, nil} {
+		if got := (&Device{Host: "gpu2", peer: p, there: uint32(there)}).Reported(); !reflect.DeepEqual(got, want) {
+			t.Errorf("device %d: got report %+v, want %+v", there, got, want)
+		}
+	}
 	a.Close()
 	if err := <-beats; err == nil || !strings.Contains(err.Error(), "has ended the connection") {
 		t.Errorf("follower whose controller has gone: got %v, want that", err)
@@ -264,7 +274,7 @@ func TestSilentController(t *testing.T) {
 	silence = 20 * time.Millisecond
 	here, there := net.Pipe()
 	defer there.Close()
-	if err := NewRemoteStore(here).Beat(); err == nil || !strings.Contains(err.Error(), "has not answered for 20ms") {
+	if err := NewRemoteStore(here).Beat(func() Sign { return Sign{} }); err == nil || !strings.Contains(err.Error(), "has not answered for 20ms") {
 		t.Errorf("got %v, want that it does not answer", err)
 	}
 }

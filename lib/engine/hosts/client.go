@@ -77,8 +77,23 @@ func (c *Client) Watch(f func(error)) {
 	}
 }
 
-// Memory reads the memory figures of a device of this node. Of others there are none: the
-// error is pjrt.ErrUnimplemented.
+// Reported is what a follower's last sign of life said of a device, nil if it said nothing, or
+// the device is this node's.
+func (d *Device) Reported() *wire.DeviceInfo {
+	if d.peer == nil {
+		return nil
+	}
+	s := d.peer.sign.Load()
+	if s == nil || int(d.there) >= len(s.Devices) {
+		return nil
+	}
+	i := s.Devices[d.there]
+	i.Host = d.Host
+	return &i
+}
+
+// Memory reads the memory figures of a device of this node. Of others there are none that are
+// of this moment: the error is pjrt.ErrUnimplemented.
 func (d *Device) Memory() (pjrt.MemoryStats, error) {
 	if d.peer != nil {
 		return pjrt.MemoryStats{}, pjrt.ErrUnimplemented
@@ -154,9 +169,8 @@ func (c *Client) DownloadAsync(b pjrt.Buffer, dst []byte, done func(error)) erro
 	return nil
 }
 
-// Wait returns when a buffer has been computed; a follower's, when all is computed that this
-// follower was sent. The error is about this buffer alone: a follower's connection is that of
-// all notebooks.
+// Wait returns when a buffer has been computed. The error is about this buffer alone: a
+// follower's connection is that of all notebooks.
 func (c *Client) Wait(b pjrt.Buffer) error {
 	if b&1 == 0 {
 		return c.Client.Wait(b)

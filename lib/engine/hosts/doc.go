@@ -28,7 +28,7 @@
 // A set of nodes is fixed when their clients are made. If one is lost, or a program of several
 // nodes fails on one of them, the others cannot continue: they may wait for ever inside NCCL.
 // So the worker of each node ends: a follower's with its connection, the controller's when a
-// follower's connection ends or gives no sign of life for ten seconds. The supervisor starts
+// follower's connection ends or gives no sign of life for five seconds. The supervisor starts
 // the next generation with the followers that answer, and arrays come back from the last
 // snapshot, as after any crash of a worker. What is not noticed is a device that computes for
 // ever while its process lives.
@@ -36,8 +36,8 @@
 // # Limits
 //
 // An array that moves between nodes by CopyToDevice, or is downloaded from a follower, goes
-// through the controller in one frame: 2 GiB at most. A program is for the devices of all nodes
-// or of one.
+// through the controller in one frame: 2 GiB at most. Package fit sends states and data sets
+// from device to device instead. A program is for the devices of all nodes or of one.
 //
 //	nodes := hosts.Gather([]string{"/run/user/7/gaiden/join.sock"}, "", hosts.Call{Owner: "me"})
 //	client, err := nodes.Open(plugin, options) // when all followers have made theirs

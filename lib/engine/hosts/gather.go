@@ -233,7 +233,10 @@ func (n *Nodes) lend(p *peer) error {
 	}
 	p.heard.Store(time.Now().UnixNano())
 	go func() {
-		n.store.serve(conn, func() { p.heard.Store(time.Now().UnixNano()) })
+		n.store.serve(conn, func(s Sign) {
+			p.heard.Store(time.Now().UnixNano())
+			p.sign.Store(&s)
+		})
 		<-p.greeted // a worker that could not start says why on the other connection
 		p.lose(io.EOF)
 	}()

@@ -33,8 +33,7 @@ const (
 	realEnv    = "GAIDEN_TEST_REAL_PLUGIN" // no test double
 )
 
-// On a CPU all processes of these tests have the test double of a plugin: nothing there sums
-// over nodes.
+// On a CPU all processes of these tests have the test double of a plugin.
 func TestMain(m *testing.M) {
 	if !onGPUs() && os.Getenv(realEnv) == "" {
 		pjrt.Loaded = nodetest.Replace
@@ -159,6 +158,12 @@ func wantValues(t *testing.T, what string, a *session.Array, want ...float32) {
 // program is x*2+1, with a sum over replicas where there are several.
 func program(t *testing.T, replicas int) *hlo.Program {
 	t.Helper()
+	return variant(t, replicas, 1)
+}
+
+// variant is the same with another number for 1.
+func variant(t *testing.T, replicas, add int) *hlo.Program {
+	t.Helper()
 	must := func(err error) {
 		if err != nil {
 			t.Helper()
@@ -172,7 +177,7 @@ func program(t *testing.T, replicas int) *hlo.Program {
 	f := b.Main().(*hlo.Function)
 	x, err := f.Parameter("x", shapes.Make(dtypes.Float32, 2), nil)
 	must(err)
-	one, err := f.Constant([]float32{1, 1}, 2)
+	one, err := f.Constant([]float32{float32(add), float32(add)}, 2)
 	must(err)
 	two, err := f.Add(x, x)
 	must(err)
@@ -284,8 +289,15 @@ func TestFollowers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		all := float32(replicas)
+		want := []float32{all * all, 3 * all} // after one step
+		for i := range want {
+			for range 2 {
+				want[i] = all * (2*want[i] + 1)
+			}
+		}
 		for r, a := range state {
-			wantValues(t, fmt.Sprintf("%d replicas, device %d", replicas, r), a, float32(8*r+7), 15)
+			wantValues(t, fmt.Sprintf("%d replicas, device %d", replicas, r), a, want...)
 		}
 		if err := s.Wait(); err != nil {
 			t.Error(err)

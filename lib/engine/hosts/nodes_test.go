@@ -19,86 +19,6 @@ import (
 	"gaiden/lib/session"
 )
 
-// TestKilledNodes kills workers of both kinds between the steps of a computation on two nodes,
-// and in the middle of one: it ends with what it would have come to undisturbed.
-func TestKilledNodes(t *testing.T) {
-	if onGPUs() {
-		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
-	}
-	socket := devicetest.Start(t)
-	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
-	s := add(t, open(t, socket), socket, "", f)
-	names := []string{"first", "second"}
-	if err := s.Bind(names, []*session.Array{put(t, s, 0, 0, 0), put(t, s, 1, 1, 1)}); err != nil {
-		t.Fatal(err)
-	}
-	kill := func(pid int) { syscall.Kill(pid, syscall.SIGKILL) }
-	const steps = 12
-	kills := map[int]func(){
-		3: func() { kill(f.worker(t)) },
-		6: func() {
-			st, err := s.Status()
-			if err != nil {
-				t.Fatal(err)
-			}
-			kill(st.WorkerPID)
-		},
-		9: func() { kill(f.worker(t)) },
-	}
-	state := func() (state []*session.Array, done int) {
-		t.Helper()
-		state, err := s.Arrays(names...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var v [2][]float32
-		for i, a := range state {
-			v[i] = make([]float32, 2)
-			if err := a.Values(v[i]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for v := v[0][0]; v > 0; v = (v - 1) / 2 {
-			done++
-		}
-		if want := float32(int(2)<<done - 1); v[1][0] != want || v[1][1] != want {
-			t.Fatalf("after %d steps on the first node, the second has %v, want %v", done, v[1], want)
-		}
-		return state, done
-	}
-	for restarts := 0; ; {
-		in, done := state()
-		if done == steps {
-			if restarts != 3 {
-				t.Errorf("got %d restarts, want 3", restarts)
-			}
-			break
-		}
-		if _, err := s.Snapshot(""); err != nil {
-			t.Fatal(err)
-		}
-		p, err := s.Compile(program(t, 2), session.Options{Donate: []bool{true}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = p.Run(session.Call{Inputs: in, Names: names})
-		if k := kills[done]; k != nil { // the step may have ended, or not
-			delete(kills, done)
-			k()
-			restarts++
-			s = reopen(t, s, socket)
-			if n := len(s.Welcome().Devices); n != 2 {
-				t.Fatalf("got %d devices after %d restarts, want 2; note: %s", n, restarts, s.Welcome().Note)
-			}
-			if _, again := state(); again != done && again != done+1 {
-				t.Errorf("restart %d: got the state of step %d, want %d or %d", restarts, again, done, done+1)
-			}
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestLostRestore: a rollback has not succeeded before another host has the arrays.
 func TestLostRestore(t *testing.T) {
 	if onGPUs() {
@@ -223,5 +143,34 @@ func TestDevicesOfHosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantValues(t, fmt.Sprint("program on device ", d), out[0], 3, 5)
+	}
+}
+
+// TestControllerGone kills a session and its worker: a follower waits, and another session may
+// have it at once.
+func TestControllerGone(t *testing.T) {
+	if onGPUs() {
+		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
+	}
+	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
+	socket := devicetest.Start(t)
+	s := add(t, open(t, socket), socket, "", f)
+	pid := f.worker(t)
+	st, err := s.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	syscall.Kill(st.PID, syscall.SIGKILL)
+	for syscall.Kill(pid, 0) == nil {
+		if time.Since(began) > recovery {
+			t.Fatalf("the follower's worker is there %v after its controller's end", time.Since(began))
+		}
+		time.Sleep(time.Millisecond)
+	}
+	socket = devicetest.Start(t)
+	add(t, open(t, socket), socket, "", f)
+	if took := time.Since(began); took > recovery {
+		t.Errorf("another session had the follower after %v, want at most %v", took, recovery)
 	}
 }

@@ -24,6 +24,7 @@ type peer struct {
 
 	handles atomic.Uint64 // the last that was given
 	heard   atomic.Int64  // when its last sign of life came, in Unix nanoseconds
+	sign    atomic.Pointer[Sign]
 
 	mu     sync.Mutex // protects following
 	last   uint32
@@ -98,7 +99,7 @@ func (p *peer) read() {
 
 // beat gives a follower up that shows no sign of life.
 func (p *peer) beat() {
-	tick := time.NewTicker(heartbeat)
+	tick := time.NewTicker(silence / 20)
 	defer tick.Stop()
 	for range tick.C {
 		if p.state() != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gaiden/lib/engine/pjrt"
+	"gaiden/lib/engine/wire"
 )
 
 // Store is the controller's key-value store. The zero Store is empty.
@@ -83,15 +84,20 @@ type KeyValue struct {
 	Wait  time.Duration
 }
 
+// Sign is a follower's sign of life.
+type Sign struct {
+	Devices []wire.DeviceInfo // its own; none before it has them
+}
+
 // served is the Store as package rpc wants it, for one follower.
 type served struct {
 	s     *Store
-	heard func()
+	heard func(Sign)
 }
 
-// Beat is a sign of life. It does not wait behind the work that a follower was sent.
-func (s served) Beat(struct{}, *struct{}) error {
-	s.heard()
+// Beat takes a sign of life. It does not wait behind the work that a follower was sent.
+func (s served) Beat(sign Sign, _ *struct{}) error {
+	s.heard(sign)
 	return nil
 }
 
@@ -103,7 +109,7 @@ func (s served) Get(kv KeyValue, v *[]byte) (err error) {
 }
 
 // serve answers a follower until its connection ends. heard is called for each sign of life.
-func (s *Store) serve(conn io.ReadWriteCloser, heard func()) {
+func (s *Store) serve(conn io.ReadWriteCloser, heard func(Sign)) {
 	server := rpc.NewServer()
 	if err := server.RegisterName("Store", served{s, heard}); err != nil {
 		panic(err) // its methods are such as rpc wants
@@ -129,17 +135,19 @@ func (s RemoteStore) Get(key string, wait time.Duration) (v []byte, err error) {
 	return v, err
 }
 
-// When a node at the other end of a connection is given up.
+// When a node at the other end of a connection is given up: so that with [DialTimeout], for
+// what does not answer the next generation either, ten seconds are enough to continue.
 var (
-	heartbeat = 2 * time.Second
-	silence   = 10 * time.Second
+	heartbeat = time.Second
+	silence   = 5 * time.Second
 )
 
-// Beat gives signs of life until the controller has gone or does not answer, and says so.
-func (s RemoteStore) Beat() error {
+// Beat gives signs of life until the controller has gone or does not answer, and says so. sign
+// must not wait for anything.
+func (s RemoteStore) Beat(sign func() Sign) error {
 	for {
 		answer := make(chan error, 1)
-		go func() { answer <- s.client.Call("Store.Beat", struct{}{}, &struct{}{}) }()
+		go func() { answer <- s.client.Call("Store.Beat", sign(), &struct{}{}) }()
 		select {
 		case err := <-answer:
 			if err != nil {

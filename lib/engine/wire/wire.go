@@ -65,7 +65,7 @@ const (
 	Download                 // DownloadBody → Reply with the bytes, or empty when they are in the window
 	Copy                     // CopyBody: to another device
 	Free                     // handles: list of uint64
-	Sync                     // empty → Reply when all that was sent before has ended on the device; with handles (list of uint64), what went wrong with other arrays is not said
+	Sync                     // empty → Reply when all that was sent before has ended on the device; with handles (list of uint64): when these arrays are computed, or what went wrong with one
 	Ask                      // AskBody, JSON → Reply with AnswerBody, JSON
 
 	Welcome  // WelcomeBody, JSON

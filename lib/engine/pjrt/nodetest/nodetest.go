@@ -4,14 +4,17 @@
 //	pjrt.Loaded = nodetest.Replace // before pjrt.Load
 //
 // As the CUDA plugin, it finds the other nodes through the key-value store, shows the devices
-// of all of them, and takes programs for these devices. But it sums nothing: in place of an
-// all-reduce over nodes each node reduces over its own devices.
+// of all of them, and takes programs for these devices. Where each node has one device, a sum
+// over all of them goes through the store, too, which is slow, and grows: a stand-in for NCCL
+// in tests. Where they have more, each node reduces over its own devices alone.
 package nodetest
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +42,8 @@ type double struct {
 	own      []uintptr // descriptions of this node's devices
 	all      []uintptr // devices of all nodes
 	fake     map[uintptr]int
-	makeErr  uintptr // where the address of its function is
+	makeErr  uintptr    // where the address of its function is
+	store    [4]uintptr // the functions get and put of the key-value store, each with its argument
 
 	mu     sync.Mutex // protects following
 	errors map[uintptr]failure
@@ -56,6 +60,7 @@ type failure struct {
 func Replace(p *pjrt.Plugin) {
 	d := &double{was: map[int]uintptr{}, fake: map[uintptr]int{}, errors: map[uintptr]failure{}}
 	d.makeErr = d.words(purego.NewCallback(func(code, message, n uintptr) uintptr { return d.fail(int(code), str(message, n)) }))
+	d.offer(p)
 	d.was[clientDevices] = p.Replace(clientDevices, 0)
 	p.Replace(clientDevices, d.was[clientDevices])
 	for number, f := range map[int]func(args uintptr) uintptr{clientCreate: d.create, clientAllDevices: d.allDevices, clientCompile: d.compile,
@@ -157,6 +162,9 @@ func (d *double) create(args uintptr) uintptr {
 	if e := d.meet(args, id, count, each); e != 0 {
 		return e
 	}
+	nodes.mu.Lock()
+	nodes.doubles[int32(id)] = d
+	nodes.mu.Unlock()
 	d.id, d.each, d.own, d.all = id, each, nil, nil
 	for n := range count * each {
 		if n/each != id {
@@ -176,28 +184,65 @@ func (d *double) create(args uintptr) uintptr {
 // meet says through the store how many devices this node has, and waits for the others to say
 // the same: nodes of this double have equal numbers.
 func (d *double) meet(args uintptr, id, count, devices int) uintptr {
+	d.store = [4]uintptr{*word(args, 4), *word(args, 5), *word(args, 6), *word(args, 7)}
 	say := fmt.Appendf(nil, "%d\x00devices", devices)
-	key := func(node int) (address, n uintptr) {
-		b := fmt.Appendf(nil, "nodetest/%d", node)
-		return d.text(b), uintptr(len(b))
-	}
-	k, n := key(id)
-	if e, _, _ := purego.SyscallN(*word(args, 6), d.words(64, 0, k, n, d.text(say), uintptr(len(say)), d.makeErr, *word(args, 7))); e != 0 {
+	key := func(node int) string { return fmt.Sprintf("nodetest/%d", node) }
+	if e := d.putKey(key(id), say); e != 0 {
 		return e
 	}
 	for node := range count {
-		k, n := key(node)
-		a := d.words(80, 0, k, n, 20_000, d.makeErr, *word(args, 5), 0, 0, 0)
-		if e, _, _ := purego.SyscallN(*word(args, 4), a); e != 0 {
+		got, e := d.getKey(key(node), 20_000)
+		if e != 0 {
 			return e
 		}
-		got := str(*word(a, 7), *word(a, 8))
-		purego.SyscallN(*word(a, 9), *word(a, 7))
-		if got != string(say) {
+		if string(got) != string(say) {
 			return d.fail(13, fmt.Sprintf("node %d has %q, node %d %q", node, got, id, say))
 		}
 	}
 	return 0
+}
+
+// putKey and getKey call the store. What they return is an error of the double's.
+func (d *double) putKey(key string, value []byte) uintptr {
+	k, v := []byte(key+"\x00"), append(slices.Clone(value), 0)
+	args := []uintptr{64, 0, uintptr(unsafe.Pointer(&k[0])), uintptr(len(key)), uintptr(unsafe.Pointer(&v[0])), uintptr(len(value)), d.makeErr, d.store[3]}
+	e, _, _ := purego.SyscallN(d.store[2], uintptr(unsafe.Pointer(&args[0])))
+	runtime.KeepAlive(k)
+	runtime.KeepAlive(v)
+	runtime.KeepAlive(args)
+	return e
+}
+
+func (d *double) getKey(key string, milliseconds int) ([]byte, uintptr) {
+	k := []byte(key + "\x00")
+	args := []uintptr{80, 0, uintptr(unsafe.Pointer(&k[0])), uintptr(len(key)), uintptr(milliseconds), d.makeErr, d.store[1], 0, 0, 0}
+	e, _, _ := purego.SyscallN(d.store[0], uintptr(unsafe.Pointer(&args[0])))
+	runtime.KeepAlive(k)
+	if e != 0 {
+		return nil, e
+	}
+	got := []byte(str(args[7], args[8]))
+	purego.SyscallN(args[9], args[7])
+	return got, 0
+}
+
+// put and get are the same with errors of Go's.
+func (d *double) put(key string, value []byte) error { return d.errorOf(d.putKey(key, value)) }
+
+func (d *double) get(key string) ([]byte, error) {
+	v, e := d.getKey(key, 60_000)
+	return v, d.errorOf(e)
+}
+
+func (d *double) errorOf(e uintptr) error {
+	if e == 0 {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.errors[e]
+	delete(d.errors, e)
+	return errors.New(f.message)
 }
 
 func (d *double) allDevices(args uintptr) uintptr {
@@ -281,6 +326,9 @@ func (d *double) compile(args uintptr) uintptr {
 		var l []string
 		for i := range local {
 			l = append(l, strconv.Itoa(i))
+		}
+		if each == 1 {
+			text = overNodes(text, d.id)
 		}
 		text = replicas.ReplaceAllString(text, fmt.Sprintf("mhlo.num_replicas = %d", local))
 		text = groups.ReplaceAllString(text, fmt.Sprintf("replica_groups = dense<[[%s]]> : tensor<1x%dxi64>", strings.Join(l, ", "), local))
