@@ -56,7 +56,7 @@ type Layer interface {
 }
 
 // Call applies a layer inside of a Function, with variables under the layer's name. Called
-// twice, it shares them:
+// twice, it shares them. A layer without variables needs no name.
 //
 //	table := models.Embedding{Name: "words", Vocab: 1000, Units: 64}
 //	a, b := models.Call(scope, table, in["question"]), models.Call(scope, table, in["answer"])
@@ -65,8 +65,12 @@ func Call(scope *model.Scope, l Layer, x *Node) *Node {
 		panic(fmt.Errorf("the layer is %w", err))
 	}
 	name, kind := l.Title()
-	if name == "" || strings.ContainsAny(name, "/*") {
+	if strings.ContainsAny(name, "/*") {
 		panic(fmt.Errorf("a %s is called %q: in a Function want a name without / or *", kind, name))
+	}
+	named := name != ""
+	if !named {
+		name = strings.ToLower(kind)
 	}
 	if m, is := l.(LSTM); is && m.Stateful > 0 {
 		panic(fmt.Errorf("layer %s is Stateful: want it among the net's own Layers, which follow the Function", name))
@@ -78,6 +82,12 @@ func Call(scope *model.Scope, l Layer, x *Node) *Node {
 	}()
 	own := scope.At("%s", name)
 	y, _ := apply(l, own, x, nil)
+	for v := range own.IterVariables() {
+		if !named {
+			panic(fmt.Errorf("it has no Name and makes %s: in a Function want a name for a layer with variables, because a second layer of the same name shares them", v.Name()))
+		}
+		break
+	}
 	watch(own.Scope(), y)
 	return y
 }
