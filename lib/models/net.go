@@ -1,13 +1,17 @@
 package models
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+	traced "github.com/pkg/errors"
 )
 
 // Net is a model: a list of layers, the first of which takes the examples, or a function of
@@ -65,6 +69,9 @@ func Call(scope *model.Scope, l Layer, x *Node) *Node {
 		panic(fmt.Errorf("the layer is %w", err))
 	}
 	name, kind := l.Title()
+	if x == nil {
+		panic(fmt.Errorf("layer %s got no input, but nil: want an array of the net's inputs by its name, in[\"x\"] where there is one, or a node made of them", cmp.Or(name, kind)))
+	}
 	if strings.ContainsAny(name, "/*") {
 		panic(fmt.Errorf("a %s is called %q: in a Function want a name without / or *", kind, name))
 	}
@@ -77,7 +84,7 @@ func Call(scope *model.Scope, l Layer, x *Node) *Node {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			panic(fmt.Errorf("layer %s got an input of %v: %v", name, x.Shape().Dimensions, r))
+			panic(fmt.Errorf("layer %s got an input of %v: %w", name, x.Shape().Dimensions, Recovered(r)))
 		}
 	}()
 	own := scope.At("%s", name)
@@ -226,7 +233,7 @@ func (n Net) layer(i int, name string, scope *model.Scope, in Inputs, x *Node, o
 			if _, is := r.(*LayerError); is {
 				panic(r)
 			}
-			panic(&LayerError{Net: n.Name, Layer: name, Input: n.dimsOf(in, x), Cause: r})
+			panic(&LayerError{Net: n.Name, Layer: name, Input: n.dimsOf(in, x), Cause: Recovered(r)})
 		}
 	}()
 	if mark != nil {
@@ -234,7 +241,9 @@ func (n Net) layer(i int, name string, scope *model.Scope, in Inputs, x *Node, o
 	}
 	switch l := n.Layers[i].(type) {
 	case function:
-		y = l.apply(scope, in)
+		if y = l.apply(scope, in); y == nil {
+			panic(errors.New("the Function returned nil"))
+		}
 	case leaf:
 		y, next = apply(l.Layer, l.scope(scope), x, once)
 	default:
@@ -278,3 +287,29 @@ func (e *LayerError) Unwrap() error {
 	err, _ := e.Cause.(error)
 	return err
 }
+
+// Recovered is the error of a panic in which the building of a graph ended. It remembers where
+// that was, as the errors of GoMLX do, so that a notebook can show the line of a cell.
+func Recovered(r any) error {
+	err, is := r.(error)
+	if !is {
+		err = fmt.Errorf("%v", r)
+	}
+	if e := (interface{ StackTrace() traced.StackTrace })(nil); errors.As(err, &e) {
+		return err
+	}
+	pcs := make([]uintptr, 256)
+	stack := &stackError{error: err}
+	for _, pc := range pcs[:runtime.Callers(2, pcs)] {
+		stack.stack = append(stack.stack, traced.Frame(pc))
+	}
+	return stack
+}
+
+type stackError struct {
+	error
+	stack traced.StackTrace
+}
+
+func (e *stackError) Unwrap() error                 { return e.error }
+func (e *stackError) StackTrace() traced.StackTrace { return e.stack }
