@@ -72,7 +72,7 @@ func (n *Net) Upload(name string, d Data) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(d.V) > 0 && slices.Max(d.V) == 0 { // a part of a stream may be so
+	if len(d.V) > 0 && n.config.Step == nil && slices.Max(d.V) == 0 { // a part of a stream may be so
 		return nil, fmt.Errorf("fit: %s: every weight in V is 0: want some that count", name)
 	}
 	sum := s.fingerprint()
@@ -381,8 +381,13 @@ func (s *Set) key() string {
 	}
 	v := "false"
 	if w := s.shapeOf("v"); w.Ok() {
-		if v = "true"; w.Rank() < s.shapeOf("y").Rank() {
+		switch y := s.shapeOf("y"); {
+		case !y.Ok():
+			v = fmt.Sprint(w.Dimensions[1:])
+		case w.Rank() < y.Rank():
 			v = "examples"
+		default:
+			v = "true"
 		}
 	}
 	return fmt.Sprintf("%s/%d%s/%d/%s", x, s.targets, y, s.positions, v)

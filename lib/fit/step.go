@@ -455,8 +455,8 @@ func (n *Net) stepTargets(d Data, s *Set) (err error) {
 	shape := shapes.Make(dtypes.Int32, s.N)
 	var y any
 	switch {
-	case d.Y == nil:
-		return fmt.Errorf("fit: %s: Data has V and no Y: want the weights with targets", s.Name)
+	case d.Y == nil: // numbers of the user's own, such as returns
+		return n.addWeights(s, d.V)
 	case kind >= reflect.Int && kind <= reflect.Uint64:
 		l := make([]int32, v.Len())
 		for i := range l {

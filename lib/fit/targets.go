@@ -202,10 +202,12 @@ func (n *Net) addWeights(s *Set, v []float32) error {
 	}
 	name, y := s.Name, s.shapeOf("y")
 	shape := shapes.Make(dtypes.Float32, y.Dimensions...)
-	switch len(v) {
-	case y.Size():
-	case s.N:
+	switch {
+	case y.Ok() && len(v) == y.Size():
+	case len(v) == s.N:
 		shape = shapes.Make(dtypes.Float32, s.N)
+	case !y.Ok() && len(v) > 0 && len(v)%s.N == 0:
+		shape = shapes.Make(dtypes.Float32, s.N, len(v)/s.N)
 	default:
 		what := "target numbers"
 		if s.labelled() {
