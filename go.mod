@@ -16,6 +16,7 @@ require (
 	github.com/microcosm-cc/bluemonday v1.0.27 // what of a notebook's HTML a page may hold: an allow-list that others keep
 	github.com/modelcontextprotocol/go-sdk v1.8.0 // gaiden mcp: the protocol of tools for language models; linked into gaiden, not into cells
 	github.com/parquet-go/parquet-go v0.32.0 // reads Parquet, in less than half of the size of arrow-go
+	github.com/pkg/errors v0.9.1 // stacks of errors, as GoMLX's have them
 	github.com/rivo/uniseg v0.4.7 // graphemes, by which SentencePiece's character maps are applied
 	github.com/yuin/goldmark v1.8.7 // text cells are Markdown as GitHub and JupyterLab have it
 	golang.org/x/image v0.43.0 // images resized; plots as PNG: fonts and an area rasterizer of the Go project
@@ -51,7 +52,6 @@ require (
 	github.com/parquet-go/bitpack v1.0.0 // indirect
 	github.com/parquet-go/jsonlite v1.5.0 // indirect
 	github.com/pierrec/lz4/v4 v4.1.26 // indirect
-	github.com/pkg/errors v0.9.1 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/twpayne/go-geom v1.6.1 // indirect

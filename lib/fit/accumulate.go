@@ -19,6 +19,7 @@ func (t *trace) accumulated(variables []*Node, b batch, s *Set, c plan.Part) ste
 		out := t.applyNet(t.net.model, p.in, true, nil)
 		sum, weight, right, measured := t.results(s, out, p, nil)
 		f := stepResult{mean: sum, weight: weight, right: right, measured: measured, variables: t.buffers(now)}
+		hasGradient(sum, by)
 		t.mark("loss/backward")
 		f.gradients = gradient.Final(t.scaled(sum, variables), by...)
 		return f

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -106,6 +107,11 @@ func splitAt(all []*bucket) func(i int, y *Node) *Node {
 // and sums are the vectors that they are in.
 func (t *trace) gradients(loss *Node, variables []*Node, all []*bucket) (gradients []*Node, joined []bool, sums []*Node) {
 	trained := t.net.layout.trained
+	var wrt []*Node
+	for _, k := range trained {
+		wrt = append(wrt, variables[k])
+	}
+	hasGradient(loss, wrt)
 	gradients, joined = make([]*Node, len(trained)), make([]bool, len(trained))
 	for s := len(all) - 1; s >= 0; s-- {
 		var wrt []*Node
@@ -137,6 +143,17 @@ func (t *trace) gradients(loss *Node, variables []*Node, all []*bucket) (gradien
 		loss = ReduceAllSum(Mul(all[s-1].output, StopGradient(held[1])))
 	}
 	return gradients, joined, sums
+}
+
+// hasGradient refuses a loss that no weight can change.
+func hasGradient(loss *Node, weights []*Node) {
+	of := map[*Node]bool{}
+	for _, w := range weights {
+		of[w] = true
+	}
+	if len(of) > 0 && gradient.Reached(loss, of) == nil {
+		panic(errors.New("the loss has no gradient for any of the weights: what is between them has none, such as ArgMax, a comparison, a conversion to integers, StopGradient, or the loss is a constant"))
+	}
 }
 
 // flattenAfter is arrays as one vector, with an element of the last sum at its end: what is

@@ -1,7 +1,9 @@
 package fit
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,10 +12,12 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
 
-// Set is a set of examples in the session: data/<name>/x, y and v.
+// Set is a set of examples in the session: data/<name>/x, y and v, and dims where an example
+// of its only input has several dimensions.
 type Set struct {
 	Name   string
 	N      int     // examples
@@ -22,6 +26,7 @@ type Set struct {
 
 	arrays  []setArray // x or one for each input, by name, then y and v where they are
 	size    int        // numbers an example, of all inputs
+	dims    []int      // of an example, as it was uploaded; nil: not known, or several inputs
 	targets int        // numbers of Y an example; 0 for labels
 
 	positions int   // labels an example; 0 where Y is no labels
@@ -67,7 +72,7 @@ func (n *Net) Upload(name string, d Data) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(d.V) > 0 && slices.Max(d.V) == 0 { // a part of a stream may be so
+	if len(d.V) > 0 && n.config.Step == nil && slices.Max(d.V) == 0 { // a part of a stream may be so
 		return nil, fmt.Errorf("fit: %s: every weight in V is 0: want some that count", name)
 	}
 	sum := s.fingerprint()
@@ -76,7 +81,7 @@ func (n *Net) Upload(name string, d Data) (*Set, error) {
 		a, err := n.session.Array("data/" + name + "/sum")
 		if err == nil && a.Values(there[:]) == nil && there == sum {
 			old.Labels, old.counted, old.low, old.high = s.Labels, s.counted, s.low, s.high
-			return n.remember(old), nil
+			return n.remember(old), n.keepDims(s)
 		}
 	}
 	if err := n.put(s, sum); err != nil {
@@ -97,6 +102,9 @@ func (n *Net) put(s *Set, sum [sha256.Size]byte) error {
 		return err
 	}
 	all := append(slices.Clone(s.arrays), setArray{"sum", shapes.Make(dtypes.Uint8, len(sum)), sum[:], nil})
+	if len(s.dims) > 1 {
+		all = append(all, s.dimsArray())
+	}
 	for i := range all {
 		a := &all[i]
 		if a.flat == nil { // SameX
@@ -110,18 +118,70 @@ func (n *Net) put(s *Set, sum [sha256.Size]byte) error {
 	s.arrays = all[:len(s.arrays)]
 	for _, a := range there { // of other data, and not of sets whose names begin alike
 		part := setArray{name: strings.TrimPrefix(a.Name, prefix)}
-		if (part.isInput() || part.name == "y" || part.name == "v") && !slices.Contains(names, a.Name) {
+		if (part.isInput() || part.name == "y" || part.name == "v" || part.name == dimsName) && !slices.Contains(names, a.Name) {
 			remove = append(remove, a.Name)
 		}
 	}
 	return n.session.Replace(names, arrays, remove...)
 }
 
-// Data returns a set that is in the session.
+// dimsName is the array of a set with the dimensions of an example, whose rows are flat.
+const dimsName = "dims"
+
+func (s *Set) dimsArray() setArray {
+	dims := make([]int32, len(s.dims))
+	for i, d := range s.dims {
+		dims[i] = int32(d)
+	}
+	return setArray{dimsName, shapes.Make(dtypes.Int32, len(dims)), dims, nil}
+}
+
+// keepDims notes the dimensions of an example of a set whose numbers are in the session.
+func (n *Net) keepDims(s *Set) error {
+	if len(s.dims) < 2 {
+		return nil
+	}
+	name := "data/" + s.Name + "/" + dimsName
+	if there, err := readDims(n.session, name); err != nil || slices.Equal(there, s.dims) {
+		return err
+	}
+	dims := s.dimsArray()
+	a, err := n.session.Put(dims.flat, dims.shape, 0)
+	if err != nil {
+		return err
+	}
+	return n.session.Bind([]string{name}, []*session.Array{a})
+}
+
+// readDims are dimensions that the session has under a name; nil where it has none.
+func readDims(of *session.Session, name string) (all []int, err error) {
+	a, err := of.Array(name)
+	if errors.Is(err, wire.NotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer a.Finalize()
+	shape, err := a.Shape()
+	if err != nil || shape.DType != dtypes.Int32 || shape.Rank() != 1 {
+		return nil, err
+	}
+	dims := make([]int32, shape.Size())
+	if err := a.Values(dims); err != nil {
+		return nil, err
+	}
+	for _, d := range dims {
+		all = append(all, int(d))
+	}
+	return all, nil
+}
+
+// Data returns a set that is in the session. A net without an Input takes the dimensions of an
+// example from it.
 func (n *Net) Data(name string) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.open(); err != nil {
+	if err := n.connect(); err != nil {
 		return nil, err
 	}
 	return n.set(name)
@@ -129,14 +189,17 @@ func (n *Net) Data(name string) (*Set, error) {
 
 // set is a set that is in the session.
 func (n *Net) set(name string) (*Set, error) {
-	if s := n.sets[name]; s != nil {
-		return s, nil
+	s := n.sets[name]
+	if s == nil {
+		var err error
+		if s, err = findSet(n.session, name); err == nil {
+			err = s.readLabels()
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	s, err := findSet(n.session, name)
-	if err == nil {
-		err = s.readLabels()
-	}
-	if err != nil {
+	if err := cmp.Or(n.infer(s), n.open()); err != nil {
 		return nil, err
 	}
 	return n.remember(s), nil
@@ -323,8 +386,13 @@ func (s *Set) key() string {
 	}
 	v := "false"
 	if w := s.shapeOf("v"); w.Ok() {
-		if v = "true"; w.Rank() < s.shapeOf("y").Rank() {
+		switch y := s.shapeOf("y"); {
+		case !y.Ok():
+			v = fmt.Sprint(w.Dimensions[1:])
+		case w.Rank() < y.Rank():
 			v = "examples"
+		default:
+			v = "true"
 		}
 	}
 	return fmt.Sprintf("%s/%d%s/%d/%s", x, s.targets, y, s.positions, v)

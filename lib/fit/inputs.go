@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -12,7 +11,6 @@ import (
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/data"
-	"gaiden/lib/engine/wire"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
 	"gaiden/lib/timing/units"
@@ -79,6 +77,12 @@ func (n *Net) examples(name string, x any) (*Set, error) {
 		}
 		s.N = count
 		s.size += a.shape.Dimensions[1]
+		if !several {
+			s.dims = i.Dims
+			if nest := nestOf(v); len(nest) > 2 {
+				s.dims = nest[1:]
+			}
+		}
 		s.arrays = append(s.arrays, a)
 	}
 	slices.SortFunc(s.arrays, bySetOrder)
@@ -167,24 +171,11 @@ func (n *Net) recallInput() error {
 	if n.model.Input != nil || n.model.Inputs != nil {
 		return nil
 	}
-	a, err := n.session.Array(n.name + "/" + inputName)
-	if errors.Is(err, wire.NotFound) {
-		return nil
-	} else if err != nil {
+	dims, err := readDims(n.session, n.name+"/"+inputName)
+	if err != nil {
 		return err
 	}
-	defer a.Finalize()
-	shape, err := a.Shape()
-	if err != nil || shape.DType != dtypes.Int32 || shape.Rank() != 1 {
-		return err
-	}
-	dims := make([]int32, shape.Size())
-	if err := a.Values(dims); err != nil {
-		return err
-	}
-	for _, d := range dims {
-		n.model.Input = append(n.model.Input, int(d))
-	}
+	n.model.Input = dims
 	n.inferred = len(dims) > 0
 	return nil
 }
@@ -216,8 +207,15 @@ func (n *Net) infer(x any) error {
 	case Inputs:
 		return fmt.Errorf("fit: %s: examples have the inputs %s, and the net has neither Input nor Inputs: want models.Net with Inputs of these names, or one array, as data.Encoder makes with OneHot", n.name, strings.Join(slices.Sorted(maps.Keys(x)), ", "))
 	case *Set:
-		if x != nil && x.shapeOf("x").Rank() == 2 && x.shapeOf("x").DType != dtypes.Int32 {
-			n.model.Input, n.inferred = []int{x.size}, true
+		if x == nil || x.shapeOf("x").Rank() != 2 || x.shapeOf("x").DType == dtypes.Int32 {
+			return nil
+		}
+		dims, err := readDims(n.session, "data/"+x.Name+"/"+dimsName)
+		if err != nil {
+			return err
+		}
+		if n.model.Input, n.inferred = dims, true; dims == nil {
+			n.model.Input = []int{x.size}
 		}
 	default:
 		if _, dims, err := flatten("", "", x); err == nil && len(dims) > 1 {
@@ -225,6 +223,19 @@ func (n *Net) infer(x any) error {
 		}
 	}
 	return nil
+}
+
+// nestOf is the dimensions of nested slices or arrays that [flatten] takes.
+func nestOf(x any) (dims []int) {
+	if a, is := x.(data.Array); is {
+		return a.Dims
+	}
+	for v := reflect.ValueOf(x); v.Kind() == reflect.Slice || v.Kind() == reflect.Array; v = v.Index(0) {
+		if dims = append(dims, v.Len()); v.Len() == 0 {
+			break
+		}
+	}
+	return dims
 }
 
 // flatten is nested slices or arrays as one slice, and the dimensions of the nest.

@@ -227,7 +227,7 @@ func TestNoTargets(t *testing.T) {
 		{"metrics", auto, Config{Loss: losses.MSE{}, Metrics: []metrics.Metric{metrics.MAE{}}}, Data{X: floats, Y: SameX}, ""},
 		{"another width", linear(2), Config{Loss: losses.MSE{}}, Data{X: floats, Y: SameX}, ""},
 		{"wider", linear(3), Config{Loss: losses.MSE{}}, Data{X: floats, Y: SameX}, "got 2 numbers an example, want 3"},
-		{"no probabilities", auto, Config{Loss: losses.BinaryCrossEntropy{}}, Data{X: slices.Repeat([]float32{2}, 80), Y: SameX}, "wants probabilities"},
+		{"no probabilities", auto, Config{Loss: losses.BinaryCrossEntropy{}}, Data{X: slices.Repeat([]float32{2}, 80), Y: SameX}, "want a probability"},
 		{"weights", auto, Config{Loss: losses.MSE{}}, Data{X: floats, Y: SameX, V: floats}, "got 80 weights in V"},
 		{"inputs", table(), Config{}, Data{X: tableData(4).X, Y: SameX}, "got the 3 inputs of table: want one of them as Y"},
 	} {
@@ -311,7 +311,34 @@ func TestSeveralOutputs(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	for want, y := range map[string][]float32{"target class of example 0 is 3: want a label": {3, 0}, "1 target numbers for 1 examples": {3}} {
+	// A size that is not known has weight 0: the score is the mean of those that are, also
+	// where the last batch is a part of one.
+	y[1], y[5] = float32(math.NaN()), float32(math.NaN())
+	v := slices.Repeat([]float32{1}, 120)
+	v[1], v[5] = 0, 0
+	some := load(t, n, "some", Data{X: x, Y: y, V: v})
+	if _, err := n.Fit(some, Train{Epochs: 1, Batch: 7, Validation: some}); err != nil {
+		t.Error(err)
+	}
+	if _, err := n.Fit(some, Train{Batch: 10, Accumulate: 2}); err == nil || !strings.Contains(err.Error(), "loss of a whole batch") {
+		t.Errorf("weights and Accumulate: got %v", err)
+	}
+	if p, err = n.Predict(x); err != nil {
+		t.Fatal(err)
+	}
+	var square, absolute, cross float64
+	for i := range 60 {
+		row := p.Output[4*i : 4*i+4]
+		cross += math.Log(math.Exp(float64(row[0]))+math.Exp(float64(row[1]))+math.Exp(float64(row[2]))) - float64(row[i%3])
+		if v[2*i+1] != 0 {
+			d := float64(row[3] - y[2*i+1])
+			square, absolute = square+d*d, absolute+math.Abs(d)
+		}
+	}
+	if score, err = n.Evaluate(some); err != nil || math.Abs(score.Loss-cross/60-2*square/58) > 1e-5 || math.Abs(score.Metric("size_mae")-absolute/58) > 1e-5 {
+		t.Errorf("with weights: got %v, %v, want loss %g and size_mae %g", score, err, cross/60+2*square/58, absolute/58)
+	}
+	for want, y := range map[string][]float32{"target 0 of example 0 is 3: want a label, 0 to 2, in part class": {3, 0}, "is NaN: want a finite number, or weight 0": {0, float32(math.NaN())}, "1 target numbers for 1 examples": {3}} {
 		if _, err := n.Upload("e", Data{X: x[:3], Y: y}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

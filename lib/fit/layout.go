@@ -66,6 +66,9 @@ func (n *Net) buildLayout() (*model.Store, error) {
 			t.store.VariableWithShape("/"+lossScale, lossScaleShape, Zeros).SetTrainable(false)
 		}
 		if n.output = nil; len(n.model.Parts()) == 0 {
+			if shape := y[0].Shape(); shape.Rank() == 0 || shape.Dimensions[0] != batch || !shape.DType.IsFloat() {
+				panic(fmt.Errorf("for %d examples %s returns %s: want floats of shape [%d …], one row for each example", batch, n.model.Name, shape, batch))
+			}
 			n.output = y[0].Shape().Dimensions[1:]
 		}
 		n.mixes, n.masks = models.Mixed(t.g) != nil, models.Masked(t.g)

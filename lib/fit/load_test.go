@@ -167,6 +167,22 @@ func TestPredictExamples(t *testing.T) {
 	if _, err := images().Predict(pixels); err != nil {
 		t.Errorf("a set of images, whose rows are flat: %v", err)
 	}
+	// A set has the shape of its examples for other nets too, also where it was uploaded flat
+	// before, and as a part of its folds.
+	load(t, attach(t, s, "rows", classifier(20, 2), Config{FirstLook: true}), "images", Data{X: make([]float32, 40), Y: []int32{0, 1}})
+	load(t, images(), "images", Data{X: [][5][4][1]float32{{}, {}}, Y: []int32{0, 1}})
+	for name, set := range map[string]string{"fit": "pixels", "flat": "images"} {
+		other := New("of-"+name, models.Net{Layers: images().Model().Layers}, Config{Session: s, FirstLook: true})
+		found, err := other.Data(set)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if _, err := other.Fit(found, Train{Quiet: true}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := New("dense", models.Net{Layers: images().Model().Layers}, Config{Session: s}).Data("d"); err == nil || !strings.Contains(err.Error(), "examples were taken for [3]: want it") {
+		t.Errorf("a set of rows for images: got %v", err)
+	}
 	// After a Reset it is free again.
 	if err := n.Reset(); err != nil {
 		t.Fatal(err)
@@ -174,7 +190,7 @@ func TestPredictExamples(t *testing.T) {
 	if _, err := later().Upload("e", Data{X: Inputs{"a": d.X, "b": d.X}}); err == nil || !strings.Contains(err.Error(), "examples have the inputs a, b, and the net has neither Input nor Inputs") {
 		t.Errorf("got %v, want the names", err)
 	}
-	if _, err := later().Data("d"); err == nil || !strings.Contains(err.Error(), "Input of models.Net is not set") {
+	if _, err := later().Weights(); err == nil || !strings.Contains(err.Error(), "Input of models.Net is not set") {
 		t.Errorf("got %v, want what to set", err)
 	}
 	if p, err := n.Predict([][]float32{{1, 2}}); err != nil || len(p.Classes) != 1 {

@@ -161,6 +161,15 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 	if c, is := l.(losses.CTC); is && models.MaskOf(out) != nil {
 		out = c.Within(out, models.MaskOf(out))
 	}
+	_, joint := l.(losses.Joint)
+	joint = joint && mask != nil
+	if joint { // its parts have means of their own, of the examples that count
+		if b.v == nil {
+			b.v = mask
+		} else {
+			b.v = Mul(b.v, losses.Spread(mask, b.v))
+		}
+	}
 	loss, w, hit := t.classified(l, out, b)
 	if share := models.Mixed(out.Graph()); share != nil && b.y != nil {
 		other, v := Reverse(b.y, 0), b.v
@@ -174,6 +183,9 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 	}
 	if mask != nil {
 		loss = Mul(loss, mask)
+	}
+	if joint {
+		loss = Mul(loss, ReduceAllMean(mask))
 	}
 	sum = ReduceAllSum(loss)
 	switch {

@@ -49,6 +49,7 @@ func (t Train) check(n *Net, data *Set) error {
 		return fmt.Errorf("fit: %s: %s", n.name, fmt.Sprintf(format, args...))
 	}
 	loss := n.lossOf(data)
+	_, joint := loss.(losses.Joint)
 	_, err := n.measured(data).maximizes(t.Monitor, n.labelled(data))
 	if err == nil {
 		err = t.ReduceOnPlateau.Check()
@@ -70,7 +71,7 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("Accumulate of %d: want 1 or more parts of a batch, or 0", t.Accumulate)
 	case t.Accumulate > 1 && t.Batch%(t.Accumulate*max(1, n.config.Devices)) != 0:
 		return bad("a batch of %d in %d parts on %d devices: want parts of the same size", t.Batch, t.Accumulate, max(1, n.config.Devices))
-	case losses.OfBatch(loss) && (t.Accumulate > 1 || n.config.Devices > 1):
+	case (losses.OfBatch(loss) || joint && data.shapeOf("v").Ok()) && (t.Accumulate > 1 || n.config.Devices > 1):
 		return bad("%s is a loss of a whole batch, which Accumulate of %d and %d devices divide: want neither", loss.Title(), t.Accumulate, max(1, n.config.Devices))
 	case t.Accumulate > 1 && len(n.carriedSlots()) > 0:
 		return bad("Accumulate of %d, and %s has a layer that is Stateful, whose batch is not divided: want it left out", t.Accumulate, n.model.Name)

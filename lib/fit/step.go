@@ -188,11 +188,34 @@ func (n *Net) outline(s *Set, batch int) (*stepOutline, error) {
 	return o, nil
 }
 
+// call writes what the user's function does. An error in it may come from a node that is nil.
+func (w *stepWriter) call(s *step.Step) {
+	var lacks []string
+	for _, part := range []struct {
+		name, because string
+		node          *Node
+	}{{"X", "the net has Inputs: they are in Step.In", s.X}, {"Y", "the data have no Y", s.Y}, {"V", "the data have no V", s.V}} {
+		if part.node == nil {
+			lacks = append(lacks, fmt.Sprintf("Step.%s is nil, for %s", part.name, part.because))
+		}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err := models.Recovered(r)
+			if text := err.Error(); len(lacks) > 0 && (strings.Contains(text, "nil") || strings.Contains(text, "Invalid")) {
+				err = fmt.Errorf("%w; %s", err, strings.Join(lacks, "; "))
+			}
+			panic(fmt.Errorf("Config.Step: %w", err))
+		}
+	}()
+	w.t.net.config.Step(s)
+}
+
 // step writes a step of one's own. calls is how often it minimizes for each trained variable.
 func (t *trace) step(variables, moments []*Node, b batch, rate, number *Node, calls []int, c plan.Part, training bool) *stepWriter {
 	t.set(variables)
 	w := &stepWriter{t: t, part: c, variables: variables, moments: moments, rate: rate, number: number, training: training, calls: make([]int, len(t.net.layout.trained)), all: calls}
-	t.net.config.Step(&step.Step{X: b.in["x"], In: b.in, Y: b.y, V: b.v, Training: training, Writer: w})
+	w.call(&step.Step{X: b.in["x"], In: b.in, Y: b.y, V: b.v, Training: training, Writer: w})
 	if len(w.loss) == 0 {
 		panic(fmt.Errorf("Config.Step minimizes nothing: want Step.Minimize of a loss"))
 	}
@@ -334,6 +357,7 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 			panic(fmt.Errorf("Step.Minimize: the loss was computed from %s before an earlier Minimize changed it: want Apply and the loss once more after that, one Minimize of both losses, or StopGradient", l.variables[l.trained[k]].name))
 		}
 	}
+	hasGradient(loss, wrt)
 	t.mark("loss/backward")
 	if w.part.Accumulate > 1 {
 		w.gradients = gradient.Final(MulScalar(loss, float64(w.part.Share()/w.part.Accumulate)), wrt...)
@@ -431,8 +455,8 @@ func (n *Net) stepTargets(d Data, s *Set) (err error) {
 	shape := shapes.Make(dtypes.Int32, s.N)
 	var y any
 	switch {
-	case d.Y == nil:
-		return fmt.Errorf("fit: %s: Data has V and no Y: want the weights with targets", s.Name)
+	case d.Y == nil: // numbers of the user's own, such as returns
+		return n.addWeights(s, d.V)
 	case kind >= reflect.Int && kind <= reflect.Uint64:
 		l := make([]int32, v.Len())
 		for i := range l {

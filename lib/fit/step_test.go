@@ -282,9 +282,40 @@ func TestStepNotFinite(t *testing.T) {
 			t.Errorf("%s has numbers that are none", name)
 		}
 	}
-	for what, d := range map[string]Data{"3 targets": {X: points, Y: []int32{1, 2, 3}}, "3 weights in V": {X: points, Y: make([]int32, 64), V: []float32{1, 2, 3}}, "Data has V and no Y": {X: points, V: make([]float32, 64)}} {
+	for what, d := range map[string]Data{"3 targets": {X: points, Y: []int32{1, 2, 3}}, "3 weights in V": {X: points, Y: make([]int32, 64), V: []float32{1, 2, 3}}, "65 weights in V": {X: points, V: make([]float32, 65)}} {
 		if _, err := n.Upload("wrong", d); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("got %v, want %q", err, what)
+		}
+	}
+}
+
+// TestStepValues holds that V has numbers of any sign for a step of one's own, such as rewards of at
+// most 0, one or several an example, with targets or without, also in a set that is found.
+func TestStepValues(t *testing.T) {
+	s := open(t)
+	for width := 1; width <= 2; width++ {
+		net := models.Net{Input: []int{1}, Layers: []models.Layer{models.Dense{Name: "d", Units: width, NoBias: true, Init: models.Fill(0)}}}
+		n := attach(t, s, "net"+itoa(width), net, Config{FirstLook: true, Optimizer: optim.SGD{LearningRate: 1}, Step: func(s *step.Step) {
+			s.Minimize(ReduceAllSum(Mul(Reshape(s.V, s.Forward(s.X).Shape().Dimensions...), s.Forward(s.X))))
+		}})
+		for k, d := range []Data{{V: []float32{-1, 0, -2, 0}[:2*width]}, {V: make([]float32, 2*width)}, {Y: make([]int32, 2*width), V: []float32{-1, 0, -2, 0}[:2*width]}} {
+			d.X = []float32{1, 1}
+			load(t, n, "values", d)
+			set, err := attach(t, s, n.name, net, n.config).Data("values")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := n.Reset(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.Fit(set, Train{Quiet: true}); err != nil {
+				t.Errorf("%d values, case %d: %v", width, k, err)
+				continue
+			}
+			want := -(d.V[0] + d.V[width])
+			if got := weightsOf(t, n)["d/weights"][0]; got != want {
+				t.Errorf("%d values, case %d: got a weight of %g, want %g", width, k, got, want)
+			}
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 		return nil, err
 	}
 	if l, is := n.config.Loss.(losses.Joint); is {
-		if err := l.CheckTargets(t, s.N, shapes.Make(dtypes.Float32, n.output...).Size()); err != nil {
+		if err := l.CheckTargets(len(t), s.N, shapes.Make(dtypes.Float32, n.output...).Size()); err != nil {
 			return nil, fmt.Errorf("fit: %s: %w", name, err)
 		}
 	}
@@ -94,7 +94,7 @@ func (n *Net) check(name string, d Data) (*Set, error) {
 	if err := n.addWeights(s, d.V); err != nil {
 		return nil, err
 	}
-	return s, n.checkNumbers(name, t, d.V)
+	return s, n.checkNumbers(s, t, d.V)
 }
 
 // roundedIntegers says which example bfloat16 would change: where all numbers of an array

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -202,14 +201,13 @@ func (n *Net) addWeights(s *Set, v []float32) error {
 		return nil
 	}
 	name, y := s.Name, s.shapeOf("y")
-	if _, is := n.config.Loss.(losses.Joint); is {
-		return fmt.Errorf("fit: %s: V has weights of the targets, and losses.Joint takes none: want none; losses.Part.Weight is the weight of a loss", name)
-	}
 	shape := shapes.Make(dtypes.Float32, y.Dimensions...)
-	switch len(v) {
-	case y.Size():
-	case s.N:
+	switch {
+	case y.Ok() && len(v) == y.Size():
+	case len(v) == s.N:
 		shape = shapes.Make(dtypes.Float32, s.N)
+	case !y.Ok() && len(v) > 0 && len(v)%s.N == 0:
+		shape = shapes.Make(dtypes.Float32, s.N, len(v)/s.N)
 	default:
 		what := "target numbers"
 		if s.labelled() {
@@ -234,52 +232,22 @@ func (n *Net) addWeights(s *Set, v []float32) error {
 }
 
 // checkNumbers refuses targets that mean nothing to the net's loss; v are their weights.
-func (n *Net) checkNumbers(name string, y []float32, v []float32) error {
-	width := shapes.Make(dtypes.Float32, n.output...).Size()
-	blind := false
-	if l, is := n.config.Loss.(losses.Visibility); is {
-		blind = l.Blind
-	}
-	if err := n.probabilities(name, y); err != nil {
-		return err
-	}
+func (n *Net) checkNumbers(s *Set, y []float32, v []float32) error {
+	width := len(y) / s.N
+	l, blind := n.config.Loss.(losses.Visibility)
+	blind = blind && l.Blind
 	for i, t := range y {
-		if f := float64(t); !math.IsNaN(f) && !math.IsInf(f, 0) || len(v) > 0 && v[i/(len(y)/len(v))] == 0 && !blind {
+		if len(v) > 0 && v[i/(len(y)/len(v))] == 0 && !blind {
 			continue
 		}
-		what := "want a finite number, or weight 0 in V"
-		if blind {
-			what = "want a finite number, for Blind counts all"
+		want := losses.Wants(n.config.Loss, i%width, t)
+		if f := float64(t); math.IsNaN(f) || math.IsInf(f, 0) {
+			if want = "a finite number, or weight 0 in V"; blind {
+				want = "a finite number, for Blind counts all"
+			}
 		}
-		return fmt.Errorf("fit: %s: target %d of example %d is %g: %s", name, i%width, i/width, t, what)
-	}
-	return nil
-}
-
-// probabilities refuses targets that are none, where the loss takes them as such.
-func (n *Net) probabilities(name string, y []float32) error {
-	most := float32(math.MaxFloat32)
-	switch n.config.Loss.(type) {
-	case losses.Hinge:
-		if i := slices.IndexFunc(y, func(t float32) bool { return t != 1 && t != -1 && t == t }); i >= 0 {
-			return fmt.Errorf("fit: %s: target %d is %g: %s wants -1 and 1", name, i, y[i], n.config.Loss.Title())
-		}
-		return nil
-	case losses.Poisson:
-		if i := slices.IndexFunc(y, func(t float32) bool { return t < 0 }); i >= 0 {
-			return fmt.Errorf("fit: %s: target %d is %g: %s wants counts, 0 or more", name, i, y[i], n.config.Loss.Title())
-		}
-		return nil
-	case losses.BinaryCrossEntropy:
-		most = 1
-	case losses.KLDivergence:
-	default:
-		return nil
-	}
-	width := shapes.Make(dtypes.Float32, n.output...).Size()
-	for i, t := range y {
-		if t < 0 || t > most {
-			return fmt.Errorf("fit: %s: target %d of example %d is %g: %s wants probabilities, 0 to 1", name, i%width, i/width, t, n.config.Loss.Title())
+		if want != "" {
+			return fmt.Errorf("fit: %s: target %d of example %d is %g: want %s", s.Name, i%width, i/width, t, want)
 		}
 	}
 	return nil
@@ -315,7 +283,7 @@ func (n *Net) sameTargets(s *Set, v []float32) error {
 		return err
 	}
 	numbers, _ := x.flat.([]float32) // bytes become 0 to 1
-	return n.checkNumbers(s.Name, numbers, nil)
+	return n.checkNumbers(s, numbers, nil)
 }
 
 // ownLoss says whether the net's loss is none of package losses.

@@ -166,13 +166,10 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 	defer func() {
 		if r := recover(); r != nil {
 			var l *models.LayerError
-			switch e, is := r.(error); {
-			case is && errors.As(e, &l):
+			if err = models.Recovered(r); errors.As(err, &l) {
 				err = fmt.Errorf("fit: %s: %w", n.name, l)
-			case is:
-				err = fmt.Errorf("fit: %s: program %s: %w", n.name, name, e)
-			default:
-				err = fmt.Errorf("fit: %s: program %s: %v", n.name, name, r)
+			} else {
+				err = fmt.Errorf("fit: %s: program %s: %w", n.name, name, err)
 			}
 		}
 	}()

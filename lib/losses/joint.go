@@ -12,7 +12,7 @@ import (
 
 // Joint is the loss of a net with several results, which it has joined with Concatenate along
 // the last axis, [n sizes]: the weighted sum of a loss for each. The targets are joined alike,
-// as floats [n targets]:
+// as floats [n targets], and so may be weights of them: 0 where a result is not known.
 //
 //	Loss: losses.Joint{
 //		{Name: "class", Size: 10, Loss: losses.CrossEntropy{}},        // a label
@@ -84,9 +84,9 @@ func (l Joint) check() error {
 	return nil
 }
 
-// CheckTargets says which targets, floats of examples, are none for the parts, and a net's
-// output of another size.
-func (l Joint) CheckTargets(y []float32, examples, output int) error {
+// CheckTargets says which sizes of targets, numbers of examples, and of a net's output are none
+// for the parts.
+func (l Joint) CheckTargets(targets, examples, output int) error {
 	size, width := 0, 0
 	for _, p := range l {
 		size, width = size+p.Size, width+p.targets()
@@ -94,26 +94,33 @@ func (l Joint) CheckTargets(y []float32, examples, output int) error {
 	if output != size {
 		return fmt.Errorf("the net returns %d numbers: the parts of losses.Joint want %d", output, size)
 	}
-	if len(y) != examples*width {
-		return fmt.Errorf("%d target numbers for %d examples: the parts of losses.Joint want %d for each, one of a CrossEntropy and as many as the Size of others", len(y), examples, width)
-	}
-	at := 0
-	for _, p := range l {
-		if loss, labels := p.Loss.(CrossEntropy); labels {
-			for i := range examples {
-				if v := float64(y[i*width+at]); v != math.Trunc(v) || v >= float64(p.Size) || v < 0 && !loss.IgnoreNegative {
-					return fmt.Errorf("target %s of example %d is %g: want a label, 0 to %d", p.Name, i, v, p.Size-1)
-				}
-			}
-		}
-		at += p.targets()
+	if targets != examples*width {
+		return fmt.Errorf("%d target numbers for %d examples: the parts of losses.Joint want %d for each, one of a CrossEntropy and as many as the Size of others", targets, examples, width)
 	}
 	return nil
 }
 
-// Apply takes out [n sizes] and y [n targets]. A part's own weights of examples count within
-// the part.
-func (l Joint) Apply(out, y, _ *Node) (loss, weight *Node) {
+// wants is what the targets of a column must be, "" where t is one.
+func (l Joint) wants(column int, t float32) string {
+	for _, p := range l {
+		if column -= p.targets(); column >= 0 {
+			continue
+		}
+		want := Wants(p.Loss, 0, t)
+		if c, labels := p.Loss.(CrossEntropy); labels && (t != float32(math.Trunc(float64(t))) || t >= float32(p.Size) || t < 0 && !c.IgnoreNegative) {
+			want = fmt.Sprintf("a label, 0 to %d", p.Size-1)
+		}
+		if want != "" {
+			return fmt.Sprintf("%s, in part %s", want, p.Name)
+		}
+		return ""
+	}
+	return ""
+}
+
+// Apply takes out [n sizes], y [n targets], and v of the examples [n] or of the targets. The
+// loss of a part is the weighted mean of its own targets: 0 where none of a batch counts.
+func (l Joint) Apply(out, y, v *Node) (loss, weight *Node) {
 	if err := l.check(); err != nil {
 		panic(fmt.Errorf("losses.Joint: %w", err))
 	}
@@ -122,11 +129,18 @@ func (l Joint) Apply(out, y, _ *Node) (loss, weight *Node) {
 	}
 	n, from, at := out.Shape().Dimensions[0], 0, 0
 	for _, p := range l {
-		part, t := Slice(out, AxisRange(), AxisRange(from, from+p.Size)), Slice(y, AxisRange(), AxisRange(at, at+p.targets()))
-		if _, labels := p.Loss.(CrossEntropy); labels {
-			t = ConvertDType(Reshape(t, n), dtypes.Int32)
+		columns := AxisRange(at, at+p.targets())
+		part, t, u := Slice(out, AxisRange(), AxisRange(from, from+p.Size)), Slice(y, AxisRange(), columns), v
+		if v != nil && v.Rank() == 2 {
+			u = Slice(v, AxisRange(), columns)
 		}
-		one, w := p.Loss.Apply(part, t, nil)
+		if _, labels := p.Loss.(CrossEntropy); labels {
+			if u != nil {
+				u = Reshape(u, n)
+			}
+			t = ConvertDType(seen(Reshape(t, n), u), dtypes.Int32)
+		}
+		one, w := p.Loss.Apply(part, t, u)
 		if w != nil { // the batch's loss is the mean of what is returned here
 			sum := ReduceAllSum(w)
 			one = Div(MulScalar(one, float64(n)), Where(Equal(sum, ZerosLike(sum)), OnesLike(sum), sum))

@@ -58,16 +58,49 @@ func TestJoint(t *testing.T) {
 		"Weight is -1":                          Check(Joint{{"a", 1, MSE{}, -1}}, 0),
 		"its Loss is a Joint":                   Check(Joint{{"a", 1, joint, 0}}, 0),
 		"part 1, a: losses.CrossEntropy: Smoot": Check(Joint{{"a", 2, CrossEntropy{Smoothing: 2}, 0}}, 0),
-		"the net returns 4 numbers":             joint.CheckTargets(y, 2, 4),
-		"6 target numbers for 3 examples":       joint.CheckTargets(y, 3, 5),
-		"target class of example 0 is 3":        joint.CheckTargets([]float32{3, 0, 0}, 1, 5),
-		"target class of example 0 is 0.5":      joint.CheckTargets([]float32{0.5, 0, 0}, 1, 5),
+		"the net returns 4 numbers":             joint.CheckTargets(6, 2, 4),
+		"6 target numbers for 3 examples":       joint.CheckTargets(6, 3, 5),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	if err := joint.CheckTargets(y, 2, 5); err != nil {
+	if err := joint.CheckTargets(6, 2, 5); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestJointWeights holds that each part is the weighted mean of its own targets, of which those
+// of weight 0 may be NaN.
+func TestJointWeights(t *testing.T) {
+	backend, err := gobackend.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nan := float32(math.NaN())
+	joint := Joint{{"class", 2, CrossEntropy{}, 0}, {"box", 2, MAE{}, 2}}
+	out := []float32{0, 0, 1, 2, 1, 1, 3, 4, 5, 5, 5, 5}
+	for _, tt := range []struct {
+		name string
+		y, v []float32
+		want float64
+	}{
+		{"each target", []float32{0, 0, nan, nan, 0, 0, 1, nan, 2}, []float32{1, 1, 0, 0, 3, 1, 1, 0, 1}, math.Ln2 + 2*17/6.},
+		{"each example", []float32{0, 0, 1, nan, nan, nan, 1, 5, 3}, []float32{1, 0, 3}, math.Ln2 + 2*(1*1+3*1)/4.},
+		{"no box counts", []float32{0, nan, nan, 1, nan, nan, nan, nan, nan}, []float32{1, 0, 0, 1, 0, 0, 0, 0, 0}, math.Ln2},
+	} {
+		got, err := ExecOnce(backend, func(out, y, v *Node) *Node {
+			loss, w := joint.Apply(out, y, v)
+			if w != nil {
+				t.Errorf("%s: got weights of shape %s, want none", tt.name, w.Shape())
+			}
+			return ReduceAllMean(loss)
+		}, tensors.FromFlatDataAndDimensions(out, 3, 4), tensors.FromFlatDataAndDimensions(tt.y, 3, 3), tensors.FromFlatDataAndDimensions(tt.v, append([]int{3}, []int{3}[:len(tt.v)/9]...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := float64(tensors.ToScalar[float32](got)); !(math.Abs(x-tt.want) < 1e-5) {
+			t.Errorf("%s: got %g, want %g", tt.name, x, tt.want)
+		}
 	}
 }

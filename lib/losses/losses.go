@@ -48,6 +48,36 @@ func OfBatch(l Loss) bool {
 	return false
 }
 
+// Wants is what the targets of a loss must be, "" where t is one. column is the place of t
+// among the targets of an example, which matters for a [Joint].
+func Wants(l Loss, column int, t float32) string {
+	want := ""
+	switch l := l.(type) {
+	case Joint:
+		return l.wants(column, t)
+	case Hinge:
+		if t != 1 && t != -1 {
+			want = "-1 or 1"
+		}
+	case Poisson:
+		if t < 0 {
+			want = "a count, 0 or more"
+		}
+	case BinaryCrossEntropy:
+		if t < 0 || t > 1 {
+			want = "a probability, 0 to 1"
+		}
+	case KLDivergence:
+		if t < 0 {
+			want = "a probability, 0 to 1"
+		}
+	}
+	if want != "" {
+		want += ", for " + l.Title()
+	}
+	return want
+}
+
 // Check says which setting of a loss means nothing; classes is how many there are, 0 where
 // that is not known.
 func Check(l Loss, classes int) error {

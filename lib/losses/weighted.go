@@ -72,15 +72,30 @@ func (l Func) Apply(out, y, v *Node) (loss, weight *Node) {
 	return weighted(values, v)
 }
 
-// of calls Of, and says what it may have met where there are no targets.
+// of calls Of, and says what is wrong with it or with what it returns.
 func (l Func) of(out, y, v *Node) *Node {
-	if y != nil {
-		return l.Of(out, seen(y, v))
-	}
 	defer func() {
 		if r := recover(); r != nil {
-			panic(fmt.Errorf("loss %q: its y is nil, as the data have no targets: want Y in them, or an Of without y: %v", l.Name, r))
+			err, is := r.(error)
+			if !is {
+				err = fmt.Errorf("%v", r)
+			}
+			if y == nil {
+				err = fmt.Errorf("its y is nil, as the data have no targets: want Y in them, or an Of without y: %w", err)
+			}
+			panic(fmt.Errorf("loss %q: %w", l.Name, err))
 		}
 	}()
-	return l.Of(out, nil)
+	if y != nil {
+		y = seen(y, v)
+	}
+	loss := l.Of(out, y)
+	n := out.Shape().Dimensions[0]
+	if loss == nil {
+		panic(fmt.Errorf("Of returned nil: want a loss for each of %d examples, or a scalar", n))
+	}
+	if s := loss.Shape(); s.DType != out.DType() || s.Rank() > 0 && s.Dimensions[0] != n {
+		panic(fmt.Errorf("Of returned %s: want %s, of shape [%d] with a loss for each example, [%d …] with one for each number, or a scalar", s, out.DType(), n, n))
+	}
+	return loss
 }

@@ -153,6 +153,9 @@ func (m Func) Sums(_, _ shapes.Shape) (int, error) { return 2, nil }
 func (m Func) Apply(b Batch) *graph.Node {
 	x := m.Of(b.Output, b.Y)
 	n := b.Output.Shape().Dimensions[0]
+	if x.Rank() > 1 && x.Shape().Size() == n && !x.Shape().EqualDimensions(b.Y.Shape()) {
+		x = graph.Reshape(x, n) // [n 1], as of a reduction that keeps its axis
+	}
 	switch {
 	case x.DType() == dtypes.Float32 && x.Shape().EqualDimensions(b.Y.Shape()):
 		return b.mean(x)

@@ -72,7 +72,8 @@ func (l Attention) Apply(scope *model.Scope, x *Node) *Node {
 
 // Attend is Apply with queries from x [n length width], and keys and values from context
 // [n keys width], which is x in self-attention. a says what else a query does not see; the
-// layer's own settings are added to it.
+// layer's own settings are added to it. Its weights are in scope, whatever its Name is: in a
+// Function want scope.In("cross").
 func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *Node {
 	must(l)
 	sequences(x)

@@ -1,13 +1,17 @@
 package models
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+	traced "github.com/pkg/errors"
 )
 
 // Net is a model: a list of layers, the first of which takes the examples, or a function of
@@ -56,7 +60,7 @@ type Layer interface {
 }
 
 // Call applies a layer inside of a Function, with variables under the layer's name. Called
-// twice, it shares them:
+// twice, it shares them. A layer without variables needs no name.
 //
 //	table := models.Embedding{Name: "words", Vocab: 1000, Units: 64}
 //	a, b := models.Call(scope, table, in["question"]), models.Call(scope, table, in["answer"])
@@ -65,19 +69,32 @@ func Call(scope *model.Scope, l Layer, x *Node) *Node {
 		panic(fmt.Errorf("the layer is %w", err))
 	}
 	name, kind := l.Title()
-	if name == "" || strings.ContainsAny(name, "/*") {
+	if x == nil {
+		panic(fmt.Errorf("layer %s got no input, but nil: want an array of the net's inputs by its name, in[\"x\"] where there is one, or a node made of them", cmp.Or(name, kind)))
+	}
+	if strings.ContainsAny(name, "/*") {
 		panic(fmt.Errorf("a %s is called %q: in a Function want a name without / or *", kind, name))
+	}
+	named := name != ""
+	if !named {
+		name = strings.ToLower(kind)
 	}
 	if m, is := l.(LSTM); is && m.Stateful > 0 {
 		panic(fmt.Errorf("layer %s is Stateful: want it among the net's own Layers, which follow the Function", name))
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			panic(fmt.Errorf("layer %s got an input of %v: %v", name, x.Shape().Dimensions, r))
+			panic(fmt.Errorf("layer %s got an input of %v: %w", name, x.Shape().Dimensions, Recovered(r)))
 		}
 	}()
 	own := scope.At("%s", name)
 	y, _ := apply(l, own, x, nil)
+	for v := range own.IterVariables() {
+		if !named {
+			panic(fmt.Errorf("it has no Name and makes %s: in a Function want a name for a layer with variables, because a second layer of the same name shares them", v.Name()))
+		}
+		break
+	}
 	watch(own.Scope(), y)
 	return y
 }
@@ -216,7 +233,7 @@ func (n Net) layer(i int, name string, scope *model.Scope, in Inputs, x *Node, o
 			if _, is := r.(*LayerError); is {
 				panic(r)
 			}
-			panic(&LayerError{Net: n.Name, Layer: name, Input: n.dimsOf(in, x), Cause: r})
+			panic(&LayerError{Net: n.Name, Layer: name, Input: n.dimsOf(in, x), Cause: Recovered(r)})
 		}
 	}()
 	if mark != nil {
@@ -224,7 +241,9 @@ func (n Net) layer(i int, name string, scope *model.Scope, in Inputs, x *Node, o
 	}
 	switch l := n.Layers[i].(type) {
 	case function:
-		y = l.apply(scope, in)
+		if y = l.apply(scope, in); y == nil {
+			panic(errors.New("the Function returned nil"))
+		}
 	case leaf:
 		y, next = apply(l.Layer, l.scope(scope), x, once)
 	default:
@@ -268,3 +287,29 @@ func (e *LayerError) Unwrap() error {
 	err, _ := e.Cause.(error)
 	return err
 }
+
+// Recovered is the error of a panic in which the building of a graph ended. It remembers where
+// that was, as the errors of GoMLX do, so that a notebook can show the line of a cell.
+func Recovered(r any) error {
+	err, is := r.(error)
+	if !is {
+		err = fmt.Errorf("%v", r)
+	}
+	if e := (interface{ StackTrace() traced.StackTrace })(nil); errors.As(err, &e) {
+		return err
+	}
+	pcs := make([]uintptr, 256)
+	stack := &stackError{error: err}
+	for _, pc := range pcs[:runtime.Callers(2, pcs)] {
+		stack.stack = append(stack.stack, traced.Frame(pc))
+	}
+	return stack
+}
+
+type stackError struct {
+	error
+	stack traced.StackTrace
+}
+
+func (e *stackError) Unwrap() error                 { return e.error }
+func (e *stackError) StackTrace() traced.StackTrace { return e.stack }

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -37,9 +38,8 @@ type Variable struct {
 func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err, _ = r.(error)
-			if err == nil {
-				err = fmt.Errorf("models: %s: %v", net.Name, r)
+			if err = Recovered(r); !errors.As(err, new(*LayerError)) {
+				err = fmt.Errorf("models: %s: %w", net.Name, err)
 			}
 		}
 	}()

@@ -107,6 +107,12 @@ func pick(s *session.Session, from, to string, index []int32) error {
 		if err != nil {
 			return err
 		}
+		if part == "dims" { // of an example
+			if err := s.Bind([]string{"data/" + to + "/" + part}, []*session.Array{x}); err != nil {
+				return err
+			}
+			continue
+		}
 		names, arrays = append(names, "data/"+to+"/"+part), append(arrays, x)
 	}
 	if len(arrays) == 0 {

@@ -255,6 +255,22 @@ func TestKFold(t *testing.T) {
 	if _, err := KFold(net, data, 24, 1, nil); err == nil || !strings.Contains(err.Error(), "24 folds of the 23 examples") {
 		t.Errorf("too many folds: got %v", err)
 	}
+	images, err := net.Upload("images", fit.Data{X: [][2][3]float32{{}, {}, {}}, Y: make([]float32, 3)})
+	if err == nil {
+		t.Error("images for a net of one number: want an error")
+	}
+	conv, err := fit.Attach(s, "conv", models.Net{Input: []int{2, 3, 1}, Layers: []models.Layer{models.Conv2D{Channels: 1, Kernel: 2}, models.Flatten{}, models.Dense{Units: 1}}}, fit.Config{FirstLook: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if images, err = conv.Upload("images", fit.Data{X: make([]float32, 18), Y: make([]float32, 3)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := KFold(conv, images, 3, 1, func(f Fold) (*fit.History, error) { // of a net that has its Input from them
+		return fit.New("other", models.Net{Layers: conv.Model().Layers}, fit.Config{Session: s, FirstLook: true}).Fit(f.Train, fit.Train{Quiet: true})
+	}); err != nil {
+		t.Error(err)
+	}
 	broken := errors.New("broken")
 	if _, err := KFold(net, data, 2, 1, func(Fold) (*fit.History, error) { return nil, broken }); !errors.Is(err, broken) || !strings.Contains(err.Error(), "fold 1 of 2") {
 		t.Errorf("an error: got %v", err)

@@ -164,13 +164,17 @@ func (c *Composer) hint(w *writer, message string) string {
 	for _, d := range w.decls {
 		names = append(names, d.Names...)
 	}
+	names = slices.DeleteFunc(append(names, c.Memory.Names()...), func(n string) bool { return strings.Contains(n, ".") }) // methods
+	undefined := "no cell has run yet that defines " + name
+	if len(names) == 0 { // as after a restart
+		undefined += ": run the one that does; nets and arrays are still in the session"
+	}
 	if w.unit.Quals[name] != nil || w.qualifies(name) {
-		if near := typo.Nearest(name, slices.Concat(names, c.Memory.Names(), c.Module.Names(context.Background()))); near != "" {
+		if near := typo.Nearest(name, slices.Concat(names, c.Module.Names(context.Background()))); near != "" {
 			return "nothing of this name is known; did you mean " + near + "?"
 		}
-		return "no package of this name is known; import it by its path"
+		return "no package of this name is known: import it by its path; and " + undefined
 	}
-	names = slices.DeleteFunc(append(names, c.Memory.Names()...), func(n string) bool { return strings.Contains(n, ".") }) // methods
 	if near := typo.Nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
 	}
@@ -180,8 +184,5 @@ func (c *Composer) hint(w *writer, message string) string {
 	if word, is := words[name]; is {
 		return word
 	}
-	if len(names) == 0 { // as after a restart
-		return "no cell has run yet that defines " + name + ": run the one that does; nets and arrays are still in the session"
-	}
-	return "no cell has run yet that defines " + name
+	return undefined
 }
