@@ -124,11 +124,13 @@ setup_cuda() {
   printf '%s' "$cuda_version" > "$dir/.stamp"
 }
 
-# setup_venv makes .venv with the packages of the files it is given.
+# setup_venv makes .venv with the packages of the files it is given; one script at a time.
 setup_venv() {
   local want stamp=$venv/.gaiden
   want=$(cat "$root/scripts/constraints.txt" "$@" | sha256sum)
   [ -f "$stamp" ] && grep -qxF "$want" "$stamp" && return
+  mkdir -p "$cache"
+  exec 9> "$cache/venv.lock" && flock 9
   say "setting up Python packages in $venv"
   make_venv
   local args=()
@@ -136,6 +138,7 @@ setup_venv() {
   "$venv/bin/python" -m pip install -q --disable-pip-version-check -c "$root/scripts/constraints.txt" "${args[@]}" ||
     die "The Python packages could not be installed. Check the network and run this again."
   printf '%s\n' "$want" >> "$stamp"
+  exec 9>&-
 }
 
 # setup_gopls installs the completion server; without it cells run all the same.
