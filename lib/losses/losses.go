@@ -1,9 +1,9 @@
-// Package losses has what training makes small. Each loss is a function of GoMLX nodes that
-// knows nothing of devices:
+// Package losses has the losses that training minimizes. Each is a function of GoMLX nodes,
+// and the same for all devices:
 //
 //	config := fit.Config{Loss: losses.MSE{}}
 //
-// A loss of one's own is a [Func], or a type with the two methods of [Loss].
+// A loss of your own is a [Func], or a type with the two methods of [Loss].
 package losses
 
 import (
@@ -12,7 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// Loss is what training makes small.
+// Loss is what training minimizes.
 type Loss interface {
 	// Title names the loss.
 	Title() string

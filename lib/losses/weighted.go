@@ -46,7 +46,7 @@ func Spread(v, y *Node) *Node {
 	return v
 }
 
-// Func is a loss of one's own, for which a type is too much: Of returns a loss for each number
+// Func is a loss of your own as a function: Of returns a loss for each number
 // of y, [n …], for each example, [n], or one of the batch. Weights count as in others.
 //
 //	losses.Func{Name: "log cosh", Of: func(out, y *Node) *Node { return Log(Cosh(Sub(out, y))) }}

@@ -1,13 +1,13 @@
-// Package metrics has what tells how good a net is, next to its loss. They are computed on
-// the device, in the program of an epoch and in Evaluate:
+// Package metrics has metrics such as the F1 score. They are computed on the device, in the
+// program of an epoch and in Evaluate:
 //
 //	net := fit.New("cnn", model, fit.Config{Metrics: []metrics.Metric{metrics.TopK{K: 5}, metrics.F1{}}})
 //	history, err := net.Fit(train, fit.Train{Epochs: 5, Validation: test, Monitor: "f1", KeepBest: true})
 //	fmt.Println(history, history.Last().Validation.Metric("top5"))
 //	report.Curve(history, "f1")
 //
-// Labels that the loss ignores do not count, nor do targets of weight 0 in fit.Data.V. A net
-// with labels has its accuracy without a metric.
+// Labels that the loss ignores do not count, nor do targets of weight 0 in fit.Data.V. The
+// accuracy of a net with labels is always computed and needs no metric.
 //
 // For the mean of a function, use [Func]. Any other metric of your own is a type with the
 // methods of [Metric].

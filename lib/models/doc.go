@@ -12,7 +12,7 @@
 //	}}
 //	fmt.Println(fit.New("net", net, fit.Config{}).Summary())
 //
-// Every layer is a struct whose zero value is a choice, and whose Apply method
+// Every layer is a struct whose zero fields have useful defaults. Its method Apply
 // is plain GoMLX: (scope, x) in, y out. Variables are named by layer,
 // "conv/weights", and package fit gives them those names in the session. Any
 // GoMLX model function is a Net too. It may take several inputs, and [Call] shares a layer:
@@ -27,18 +27,18 @@
 //	}, Layers: []models.Layer{models.Dense{Name: "output", Units: 3}}}
 //
 // Images are [n height width channels], 0 to 1; sequences are [n length units], and ids of
-// an [Embedding] integers [n length]. Shapes stand in the margin of each net. [Residual],
+// an [Embedding] integers [n length]. The nets of this package have their shapes as comments. [Residual],
 // [Sequential], [Repeat] and [Concat] hold other layers; [Scan] is a recurrent layer with a
 // cell of your own.
 //
 // [RandomFlip], [RandomCrop], [RandomAffine], [ColorJitter], [Cutout] and [MixUp] change
-// images at random while a net is trained, on the device and as the seed decides; they stand
-// first in the list.
+// images at random during training, on the device. The seed of the net decides how. They
+// must be the first layers.
 //
 // # What it refuses
 //
 // The package knows GoMLX and nothing else: no device, no session, no data, no
-// training. How an operation is computed best for a device, a [Lowering] knows.
+// training. A [Lowering] chooses how a device computes an operation.
 // Shapes that do not fit panic while the graph is built, as everywhere in
 // GoMLX, with the layer's name; package fit turns that into an error.
 package models

@@ -1,20 +1,20 @@
-// Package optim has optimizers, each written once: its method Rule gives the step as
-// element-wise expressions, from which GoMLX's operations, the GPU kernels and the CPU's
-// own step are made. Formulas and defaults are PyTorch's (Lion's are the paper's). A
-// setting of 0 is its default.
+// Package optim has optimizers. Formulas and defaults are PyTorch's (Lion's are the
+// paper's). A setting of 0 is its default.
 //
 //	config := fit.Config{Optimizer: optim.RMSprop{Momentum: 0.9}}
 //
-// Others change what these do, and may be put around each other: [Scheduled] the rate,
-// [Clipped] the gradients, [EMA] and [SWA] which weights are used, and [Groups] gives
-// variables settings by their names:
+// Some optimizers wrap another one, and can be combined: [Scheduled] changes the learning
+// rate, [Clipped] clips the gradients, [EMA] and [SWA] average the weights, and [Groups]
+// gives variables settings by their names:
 //
 //	optim.Groups{Optimizer: optim.AdamW{}, Groups: []optim.Group{
 //		{Names: []string{"body/*"}, Frozen: true},
 //		{Names: []string{"*/biases", "*/scale"}, NoDecay: true},
 //	}}
 //
-// A new optimizer is a type like those here, and a line in [All].
+// A new optimizer is a type with a method Rule, and a line in [All]. Rule returns the step
+// as element-wise expressions, from which GoMLX's operations, the GPU kernels and the CPU's
+// own step are generated.
 package optim
 
 import (

@@ -14,32 +14,31 @@
 //
 // The phases of a step (next, forward, loss, backward, update) are programs of
 // their own, see fit.Net.Phases, and so is every layer, forwards and backwards,
-// and every op of a layer's program. Each is run many times with the devices
-// idle at both ends of the clock; those that are compared are measured in
-// turns, so that a machine that gets slower meanwhile is equally slow for all.
-// On devices with a profiler, a [Recording] of the same runs tells the time of
-// the kernels, and how many there are.
+// and every op of a layer's program. Each runs many times, and the clock is read
+// only while the devices are idle. Programs that are compared run alternately,
+// so that a machine whose speed changes is equally slow for all of them. On
+// devices with a profiler, a [Recording] of the same runs has the number of
+// kernels and their times.
 //
-// Parts alone take longer than the parts of a whole, since what one hands to
-// the next is written to memory and read again; XLA joins them where it can.
-// So sums are compared with wholes, and the difference is in the result:
+// A part takes longer alone than within a whole, because its results are
+// written to memory and read again; XLA fuses parts where it can. So sums of
+// parts are compared with the whole, and the result has the differences:
 //
-//   - the phases alone against the phases within a step (InStep): the
-//     rest is what they lose one after the other, since others have filled the
-//     cache and memory for their results is not there yet;
-//   - those against the step (Chain), which is measured apart: what is left should
-//     be little;
-//   - that step against a step of the epoch, which is one program (Epoch);
-//   - layers against their phase, ops against their layer.
+//   - the phases alone, and the phases within a step (InStep): within a step,
+//     other phases have filled the caches, and memory for results is allocated;
+//   - the phases within a step, and the whole step (Chain), measured separately:
+//     the difference should be small;
+//   - that step, and a step of the epoch, which is one program (Epoch);
+//   - layers and their phase, ops and their layer.
 //
-// FLOPs are counted from the program's text; bytes are what the program must at
-// least read and write: its operands and results. [Peaks] are measured on the
-// device at hand, once, and kept.
+// FLOPs are counted from the program's text. Bytes are what the program must
+// read and write at least: its operands and results. [Peaks] are measured once
+// for each device, and stored.
 //
 // # What it refuses
 //
-// It prints nothing and trains nothing. A device without a profiler has no
-// kernels to tell (Kernels is -1, Record fails), and where the host could not
-// ask as fast as the device works, the measurement says so
+// It prints nothing and trains nothing. On a device without a profiler,
+// Kernels is -1 and Record fails. If the host could not launch programs as fast
+// as the device runs them, the measurement says so
 // (timing.Measurement.DispatchBound): the figure is then an upper bound.
 package profile

@@ -150,7 +150,7 @@ func TestMeasuringTakesNoTime(t *testing.T) {
 	if s := Recording(r).HTML(); len(s) > 100_000 {
 		t.Errorf("a recording of 100,000 kernels: got %d bytes of HTML, want what a page can hold", len(s))
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute { // quadratic work would take hours, also on a quiet machine
 		t.Errorf("it took %v", took)
 	}
 }

@@ -1,6 +1,5 @@
-// Package search finds settings of a training: a learning rate by a range test, and any
-// others by trying a grid or a random choice of them; [KFold] judges them by
-// cross-validation.
+// Package search finds hyperparameters: a learning rate by a range test, and others by grid
+// or random search. [KFold] is cross-validation.
 //
 //	curve, err := search.RangeTest{}.Run(net, train) // the net stays as it is
 //	report.RateCurve(curve)
@@ -14,8 +13,8 @@
 //	fmt.Println(results)
 //	report.Parallel(results)
 //
-// Nets of one shape are compiled once, whatever their names are. A set in the session is for
-// all nets: it is uploaded once.
+// Nets of the same shape are compiled once, whatever their names are. All of them can use a
+// data set that is uploaded once.
 package search
 
 import (

@@ -64,11 +64,26 @@ func TestMemoryGoesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var names []string
+	for i := range count {
+		names = append(names, fmt.Sprint("w", i))
+	}
 	for _, tt := range []struct {
 		name string
 		free func() error
 	}{
 		{"deleted", func() error { _, err := s.Delete("w*"); return err }},
+		{"deleted while another cell has them", func() error {
+			other := p.open("large")
+			if _, err := other.Arrays(names...); err != nil {
+				return err
+			}
+			if _, err := s.Delete("w*"); err != nil {
+				return err
+			}
+			time.Sleep(1500 * time.Millisecond) // the memory of those that nobody has is released
+			return other.Close()
+		}},
 		{"deleted by a cell, after which there was another", func() error {
 			s.Ask(wire.AskBody{Verb: wire.Mark, Names: []string{"one"}})
 			if _, err := s.Delete("w*"); err != nil {
@@ -89,7 +104,7 @@ func TestMemoryGoesBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Bind([]string{fmt.Sprint("w", i)}, out); err != nil {
+			if err := s.Bind(names[i:i+1], out); err != nil {
 				t.Fatal(err)
 			}
 			if i == count-1 {

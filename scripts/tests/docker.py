@@ -33,6 +33,7 @@ for name, setup in ("Dockerfile.cpu", "scripts/run setup"), ("Dockerfile.cuda", 
     case(f"{name}: hadolint", (r.stdout + r.stderr).splitlines() if r.returncode or r.stdout else [])
     user = text.find("\nUSER ")
     case(name, wants(text, [r"^USER 1000$", "^HEALTHCHECK ", "^ENTRYPOINT .*tini", f"^RUN {setup}"])
+         + [f"{image} is not pinned by its digest" for image in re.findall(r"^FROM (\S+)", text, re.M) if not re.search(r"@sha256:[0-9a-f]{64}$", image)]
          + [f"root runs {c!r}" for c in re.findall(r"^RUN (.*)", text[:user], re.M) if not c.startswith(("apt-get", "useradd"))]
          + [f"{f} is copied or run but not there" for f in re.findall(r"docker/[a-z.]+", text) if "Dockerfile" not in f and not (root / f).exists()])
 

@@ -2,7 +2,8 @@
 # directory, where the file that imports its XLA backend imports ours instead, and
 # two files no longer install XLA. No test is changed, and GOMLX_BACKEND chooses
 # the backend. A copy of go.mod names that directory, and
-# what those tests need besides.
+# what those tests need besides. With -trimpath, as build_gaiden has it, packages that are
+# not changed need not be compiled again.
 gomlx_dir=$work/gomlx
 mkdir -p "$gomlx_dir/run" && chmod 700 "$gomlx_dir/run"
 gomlx=$(cd "$root" && go mod download -json github.com/gomlx/gomlx@v0.28.2 | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
@@ -25,11 +26,11 @@ for p in core/graph core/tensors ml/dataset ml/layers ml/layers/activation ml/la
 # at most.
 (
   passed=0 failed=0 skipped=0
-  tries=3 around=gomlx_env gotest gomlx-kan -mod=mod -modfile="$gomlx_dir/go.mod" -timeout 20m github.com/gomlx/gomlx/ml/layers/kan
+  tries=3 around=gomlx_env gotest gomlx-kan -trimpath -mod=mod -modfile="$gomlx_dir/go.mod" -timeout 20m github.com/gomlx/gomlx/ml/layers/kan
   echo "$passed $failed $skipped" > "$gomlx_dir/kan"
 ) &
 kan=$!
-around=gomlx_env gotest gomlx -mod=mod -modfile="$gomlx_dir/go.mod" -p 2 -timeout 20m $packages
+around=gomlx_env gotest gomlx -trimpath -mod=mod -modfile="$gomlx_dir/go.mod" -p 2 -timeout 20m $packages
 wait "$kan" || true
 read -r p f s < "$gomlx_dir/kan" || { p=0 f=1 s=0; }
 passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
@@ -37,7 +38,7 @@ gomlx_env "$bin" session stop >&2 || true
 # Once more with four devices, for the tests that want several. (AutoSharding is
 # no capability of ours.)
 GAIDEN_CPU_DEVICES=4 gomlx_env "$bin" session start >&2
-around=gomlx_env gotest gomlx-devices -mod=mod -modfile="$gomlx_dir/go.mod" -p 1 -timeout 20m -run '^(TestCollective|TestPortable|TestDistributedAccumulator)$' \
+around=gomlx_env gotest gomlx-devices -trimpath -mod=mod -modfile="$gomlx_dir/go.mod" -p 1 -timeout 20m -run '^(TestCollective|TestPortable|TestDistributedAccumulator)$' \
   github.com/gomlx/gomlx/core/graph github.com/gomlx/gomlx/ml/dataset
 gomlx_env "$bin" session stop >&2 || true
 

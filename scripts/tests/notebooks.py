@@ -2,7 +2,7 @@
 ran, the page has the pictures and tables that the outputs have, no output needs
 JavaScript, there is a cell that says what it runs on, and at the end the table
 beside the article; 09 says where kernels run, and has the losses to show for it.
-With --twice each runs a second time, and all numbers that no clock has a part in are
+Those of --twice run a second time, and all numbers that no clock has a part in are
 the same both times. The first notebook runs through Jupyter's client, all others
 through gaiden run. Most of a notebook is work for one core, so two run at a time,
 each with a session of its own; but those of --alone come first and have the
@@ -164,10 +164,12 @@ def main():
     p.add_argument("--gaiden", required=True)
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--alone", nargs="*", default=[])
-    p.add_argument("--twice", action="store_true")
+    p.add_argument("--twice", nargs="*", default=[])
     p.add_argument("notebooks", nargs="+", type=Path)
     a = p.parse_args()
     again = a.out / "again"
+    if unknown := {*a.alone, *a.twice} - {n.stem for n in a.notebooks}:
+        sys.exit(f"notebooks: --alone or --twice names {', '.join(sorted(unknown))}: no such notebook")
     alone = [n for n in a.notebooks if n.stem in a.alone]
     backwards = sorted(a.notebooks, reverse=True)  # the first are the shortest: they fill the end
     others = [n for n in backwards if n not in alone]
@@ -179,7 +181,7 @@ def main():
         return [] if run(path, again, a.gaiden, False) else ["did not run to its end the second time"]
 
     problems = {}
-    for at_once, work in (1, [(first, n) for n in alone]), (2, [(first, n) for n in others] + [(second, n) for n in backwards if a.twice]):
+    for at_once, work in (1, [(first, n) for n in alone]), (2, [(first, n) for n in others] + [(second, n) for n in backwards if n.stem in a.twice]):
         with ThreadPoolExecutor(at_once, thread_name_prefix="lane") as lanes:
             for (which, n), wrong in zip(work, lanes.map(lambda w: w[0](w[1]), work)):
                 problems[which, n] = wrong

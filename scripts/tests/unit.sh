@@ -1,6 +1,6 @@
-# What go test finds, but for the packages of group race and what the other groups
-# run. Training takes longest and comes first, so that no core waits for it. (Package
-# faults is group faults.)
+# Go tests, except the packages of group race and what the other groups run. Training
+# takes longest and comes first, so that no core waits for it. (Package faults is group
+# faults.)
 source "$root/scripts/tests/raced.sh"
 fetch_modules
 setup_gopls

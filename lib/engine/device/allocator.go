@@ -105,8 +105,8 @@ func keepLarge() error {
 // who delete some may continue at once with others of the same sizes.
 const untidy = time.Second
 
-// tidy gives memory back on a CPU, where the allocator keeps it: see AllocatorEnv. What
-// can still be undone follows when it no longer can. The caller holds w.mu.
+// tidy gives memory back on a CPU, where the allocator keeps it: see AllocatorEnv. It is
+// called when a deleted array is freed. The caller holds w.mu.
 func (w *Worker) tidy() {
 	if w.tidying || w.Plugin.Device != "cpu" {
 		return

@@ -23,6 +23,7 @@ type array struct {
 	pins      int         // calls into PJRT that use buf at this moment
 	name      name        // one of the names it is bound to, zero if none is known
 	bound     int         // number of names
+	dropped   bool        // it had names, and the last was taken away
 	owner     *space      // whose client made it, nil if none
 	saved     *place      // where its data is on disk, nil if it is not
 	used      time.Time
@@ -85,6 +86,9 @@ func (w *Worker) release(a *array) {
 		a.buf = 0
 	}
 	a.gone = "freed"
+	if a.dropped { // whoever held it last: the cell that deleted it, an undo, a snapshot, another cell
+		w.tidy()
+	}
 	if f := a.maker; f != nil {
 		f.alive--
 		f.rest()
@@ -131,6 +135,7 @@ func (w *Worker) bind(n name, a *array) (old *array) {
 	w.names[n] = a
 	a.refs++
 	a.bound++
+	a.dropped = false
 	a.maker = nil
 	if a.name.name == "" {
 		a.name = n

@@ -180,7 +180,6 @@ func (c *conn) reset(disk bool) (*wire.AnswerBody, *wire.Error) {
 		w.forgetUndo(s, "the session was reset")
 		s.note, s.unrestored, s.waiting = "", nil, nil
 	}
-	w.tidy()
 	w.mu.Unlock()
 	count += w.evict(nil)
 	if !disk {

@@ -69,9 +69,6 @@ func (c *conn) bindAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		c.w.unbind(n)
 	}
 	space.touch(time.Now())
-	if len(gone) > 0 {
-		c.w.tidy()
-	}
 	return &wire.AnswerBody{Count: len(a.Names)}, nil
 }
 
@@ -99,6 +96,7 @@ func (w *Worker) unbind(n name) {
 	delete(w.names, n)
 	w.file(n, -1)
 	a.bound--
+	a.dropped = a.bound == 0
 	w.spaceOf(n.space).names++
 	if a.name == n {
 		a.name = name{}
@@ -127,8 +125,5 @@ func (c *conn) deleteAll(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		w.unbind(n)
 	}
 	w.spaceOf(a.Space).touch(time.Now())
-	if len(hit) > 0 {
-		w.tidy()
-	}
 	return &wire.AnswerBody{Count: len(hit)}, nil
 }

@@ -111,19 +111,15 @@ func (w *Worker) forgetUndo(s *space, why string) {
 	if u == nil || u.off != "" {
 		return
 	}
-	w.letGo(s, u)
+	w.letGo(u)
 	u.names, u.bytes, u.off = nil, 0, why
 }
 
 // letGo unpins what a space's undo keeps. The caller holds w.mu.
-func (w *Worker) letGo(s *space, u *undo) {
-	for n, a := range u.names {
-		if a == nil {
-			continue
-		}
-		w.unpin(a)
-		if w.names[name{s.name, n}] == nil { // it was deleted, and nothing came in its place
-			w.tidy()
+func (w *Worker) letGo(u *undo) {
+	for _, a := range u.names {
+		if a != nil {
+			w.unpin(a)
 		}
 	}
 	w.undoing -= u.bytes
@@ -199,7 +195,7 @@ func (c *conn) undoCell(s *space) (*wire.AnswerBody, *wire.Error) {
 		}
 		ans.Arrays = append(ans.Arrays, w.info(n, x))
 	}
-	w.letGo(s, u)
+	w.letGo(u)
 	s.touch(time.Now())
 	return ans, nil
 }

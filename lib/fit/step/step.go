@@ -1,5 +1,5 @@
-// Package step is training by one's own hand: a [Step] with several losses or nets, written
-// into the programs of an epoch, and [Gradients] of single batches.
+// Package step is for training steps of your own: a [Step] with several losses or nets, which
+// becomes a part of the programs of an epoch, and [Gradients] of single batches.
 //
 // A GAN is two nets whose losses are minimized in turn, each with an optimizer of its own:
 //
@@ -16,9 +16,10 @@
 //		},
 //	})
 //
-// [gaiden/lib/fit.Net.Fit], FitJob and Evaluate then take it as any other net, and
-// gan.Part("generator").Predict(z) runs a part. The loss of a step is the sum of what it
-// minimizes. What is written is GoMLX, so graph.Gradient of a gradient is a second derivative.
+// [gaiden/lib/fit.Net.Fit], FitJob and Evaluate work as with any other net, and
+// gan.Part("generator").Predict(z) runs a part. The loss of a step is the sum of the losses
+// that it minimizes. The function is plain GoMLX, so graph.Gradient of a gradient is a second
+// derivative.
 package step
 
 import (
