@@ -25,6 +25,7 @@ type bridge struct {
 	alone    bool                    // no page has answered
 	giveUp   context.CancelCauseFunc // ends the program
 	hopeless *time.Timer             // ends it when nobody can press its buttons
+	knows    bool                    // it listens to widget.Alone
 	unended  map[string]string       // displays that say that something still runs, and what they say when it has ended
 }
 
@@ -97,8 +98,9 @@ func (b *bridge) handle(d *protocol.DisplayData) {
 	}
 	switch s := d.Data[protocol.MIMECommSubscribe].(type) {
 	case protocol.CommSubscription:
+		b.knows = b.knows || s.Address == widget.Alone
 		b.used(b.program.Subscribe(s), !s.Unsubscribe)
-		if s.Unsubscribe && b.hopeless != nil { // it waits no more
+		if (s.Unsubscribe || b.knows) && b.hopeless != nil { // it waits no more, or will not for long
 			b.hopeless.Stop()
 			b.hopeless = nil
 		}
@@ -113,7 +115,8 @@ func (b *bridge) handle(d *protocol.DisplayData) {
 
 // used says once that no page has answered the program. Where nobody can be asked
 // (nbconvert, papermill, gaiden run) a program that waits for an answer would wait
-// for ever: it is ended, when it has had time to show what it has.
+// for ever: it is ended, when it has had time to show what it has. One that listens to
+// widget.Alone ends by itself.
 func (b *bridge) used(err error, waits bool) {
 	if errors.Is(err, widget.ErrNoPage) {
 		b.alone = true
@@ -122,9 +125,9 @@ func (b *bridge) used(err error, waits bool) {
 		}
 	}
 	if b.alone && waits {
-		b.inbox.put(protocol.CommValue{Address: widget.Alone, Value: "true"}) // a program that listens to that need not be ended
+		b.inbox.put(protocol.CommValue{Address: widget.Alone, Value: "true"})
 	}
-	if b.alone && waits && !b.x.req.AllowStdin && b.hopeless == nil {
+	if b.alone && waits && !b.knows && !b.x.req.AllowStdin && b.hopeless == nil {
 		b.hopeless = time.AfterFunc(hopelessWait, func() { b.giveUp(&widgetError{}) })
 	}
 }

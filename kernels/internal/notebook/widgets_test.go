@@ -234,7 +234,7 @@ func TestWidgetLife(t *testing.T) {
 func TestWidgetsAlone(t *testing.T) {
 	waits := "import \"github.com/janpfeifer/gonb/gonbui/widgets\"\n%%\nw := widgets.Slider(0, 10, 5).Done()\nfmt.Println(w.Value())"
 	sends := "import \"github.com/janpfeifer/gonb/gonbui/comms\"\n%%\ncomms.Send(\"/out\", 1)\nfmt.Println(\"sent\")"
-	hears := "import \"github.com/janpfeifer/gonb/gonbui/comms\"\n%%\nheard := make(chan string, 1)\nid := comms.Subscribe(\"#gaiden/alone\", func(_ string, yes string) { heard <- yes })\nfmt.Println(\"alone:\", <-heard)\ncomms.Unsubscribe(id)"
+	hears := "import \"github.com/janpfeifer/gonb/gonbui/comms\"\n%%\nheard := make(chan string, 1)\nid := comms.Subscribe(\"#gaiden/alone\", func(_ string, yes string) { heard <- yes })\nfmt.Println(\"alone:\", <-heard)\ntime.Sleep(2500 * time.Millisecond) // as on a busy machine\ncomms.Unsubscribe(id)"
 	tests := []struct {
 		name, code, kernel string
 		stdin              bool
