@@ -68,7 +68,7 @@ def integers(k, i):
         return below(dims(1)[1])
     if name.startswith("end"):
         return below(dims(i + 1)[1])
-    if name.startswith("softmax"):
+    if name.startswith(("softmax", "cross_entropy")):
         return below(dims(0)[1])
     return None
 

@@ -255,7 +255,7 @@ func TestKFold(t *testing.T) {
 	if _, err := KFold(net, data, 24, 1, nil); err == nil || !strings.Contains(err.Error(), "24 folds of the 23 examples") {
 		t.Errorf("too many folds: got %v", err)
 	}
-	images, err := net.Upload("images", fit.Data{X: [][2][3]float32{{}, {}, {}}, Y: make([]float32, 3)})
+	_, err = net.Upload("images", fit.Data{X: [][2][3]float32{{}, {}, {}}, Y: make([]float32, 3)})
 	if err == nil {
 		t.Error("images for a net of one number: want an error")
 	}
@@ -263,7 +263,8 @@ func TestKFold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if images, err = conv.Upload("images", fit.Data{X: make([]float32, 18), Y: make([]float32, 3)}); err != nil {
+	images, err := conv.Upload("images", fit.Data{X: make([]float32, 18), Y: make([]float32, 3)})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := KFold(conv, images, 3, 1, func(f Fold) (*fit.History, error) { // of a net that has its Input from them
