@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
+	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/gradient"
 	"gaiden/lib/lower"
@@ -71,7 +71,7 @@ func (b *bench) compareAttention(s *session.Session, c attention) error {
 			wide[i] = ConvertDType(in[i], dtypes.Float32)
 		}
 		want := attend(xla.Lowering{Target: target, Options: lower.Options{Attention: lower.AttentionChoice{Form: lower.PlainAttention}}}, wide)
-		got := attend(xla.Lowering{Target: target, Options: lower.Options{Attention: lower.AttentionChoice{Form: lower.CuDNNAttention}}, Calls: cuDNN{Builder: builder}}, in)
+		got := attend(xla.Lowering{Target: target, Options: lower.Options{Attention: lower.AttentionChoice{Form: lower.CuDNNAttention}}, Calls: fused.Calls{Ops: fused.Ops{Builder: builder}}}, in)
 		var rows []*Node
 		for i := range want {
 			off := ConvertDType(Sub(ConvertDType(got[i], dtypes.Float32), want[i]), dtypes.Float64)
@@ -106,32 +106,4 @@ func (b *bench) compareAttention(s *session.Session, c attention) error {
 		return fmt.Errorf("got %s, want %.0e or less", d, d.Mark)
 	}
 	return nil
-}
-
-// cuDNN writes calls of cuDNN.
-type cuDNN struct {
-	xla.Calls // of an LSTM: none
-	*hlo.Builder
-}
-
-func (c cuDNN) call(write func(f *hlo.Function, in []compute.Value) ([]compute.Value, error), operands ...*Node) []*Node {
-	for i, x := range operands {
-		operands[i] = StopGradient(x)
-	}
-	c.ReplaceNext(write)
-	return OptimizationBarriers(operands...)
-}
-
-func (c cuDNN) Attention(s xla.Flash, q, k, v *Node, lengths ...*Node) (y, statistics *Node) {
-	all := c.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
-		y, statistics, err := hlo.Flash(s).Attention(f, in[0], in[1], in[2], in[3:]...)
-		return []compute.Value{y, statistics}, err
-	}, append([]*Node{q, k, v}, lengths...)...)
-	return all[0], all[1]
-}
-
-func (c cuDNN) AttentionGradient(s xla.Flash, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node {
-	return c.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
-		return hlo.Flash(s).AttentionGradient(f, in[0], in[1], in[2], in[3], in[4], in[5], in[6:]...)
-	}, append([]*Node{q, k, v, statistics, dy, y}, lengths...)...)
 }

@@ -137,3 +137,15 @@ func TestNotFiniteTargets(t *testing.T) {
 		t.Errorf("got %v, want the targets of number 23", err)
 	}
 }
+
+// TestLargeLoss holds that a loss is no reason to stop while it is finite.
+func TestLargeLoss(t *testing.T) {
+	for _, packed := range []bool{false, true} {
+		n := attach(t, open(t), "large", models.Net{Input: []int{1}, Layers: []models.Layer{models.Dense{Units: 1}}}, Config{Loss: losses.MSE{}, Optimizer: optim.SGD{LearningRate: 1e-3}, FirstLook: true})
+		n.packing = packed
+		h, err := n.Fit(load(t, n, "far", Data{X: []float32{1, 2}, Y: []float32{1e16, 1e16}}), Train{Epochs: 2, Batch: 2})
+		if err != nil || h.Steps != 2 || !(h.Last().Train.Loss > 1e31) {
+			t.Errorf("packed %t: got %v after %d steps, want 2 with a loss of more than 1e31", packed, err, h.Steps)
+		}
+	}
+}

@@ -21,9 +21,10 @@ import (
 // Packed programs work in place: there is no second copy of the state to go back to. A step
 // whose loss or gradients are not finite, or so large that weights might not be after it, leaves
 // the state as it was, and so do all after it. A weight that an optimizer of one's own makes
-// infinite of finite gradients stays as it was, and the step is the last. The state is bound to the net's names now and then, at an epoch's test and at
-// the end of a run. It is unpacked for that right after the chunk is requested, while the
-// devices work on the chunk, since that takes the host milliseconds.
+// infinite of finite gradients stays as it was, and the step is the last. The state is bound to
+// the net's names now and then, at an epoch's test and at the end of a run. It is unpacked for
+// that right after the chunk is requested, while the devices work on the chunk, since that takes
+// the host milliseconds.
 
 // packed is the state in the order in which packed programs take it: the parts
 // of what is trained, those of each moment, means, others, whether the run has
@@ -135,7 +136,7 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 	if len(means) > 0 {
 		now = []*Node{pack(means, func(i int) *Node { return f.variables[i] })}
 	}
-	sums := append([]*Node{f.mean}, gradients...) // all gradients and more
+	sums := slices.Clone(gradients) // all gradients, and more if devices have added them up
 	if c.Split {
 		joined := make([]bool, len(parts))
 		for p, part := range parts {
@@ -153,8 +154,7 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 	t.mark(title + "/update")
 	gradients = clipped(n.config.Optimizer, gradients)
 	next = make([]*Node, len(parts)*(1+len(moments)))
-	wrong := t.tooLarge(sums, rate)
-	halted := Max(state[len(state)-1], wrong)
+	halted := Max(Max(state[len(state)-1], t.anyNotFinite(f.mean)), t.tooLarge(sums, rate))
 	going := Equal(halted, ZerosLike(halted))
 	unknown := reflect.TypeOf(n.config.Optimizer).PkgPath() != reflect.TypeFor[optim.SGD]().PkgPath()
 	var lost []*Node // weights that an optimizer of one's own makes infinite, of finite gradients

@@ -46,7 +46,7 @@ func (w *writer) Lowering() models.Lowering {
 	multiplies := func(x, weights, biases, y *Node) { w.head = &head{x, weights, biases, y} }
 	t := w.target
 	t.Triton = w.Kernels() != nil
-	return xla.Lowering{Target: t, Options: w.options, Calls: w, Attends: attends, Multiplies: multiplies}
+	return xla.Lowering{Target: t, Options: w.options, Calls: fused.Calls{Ops: w.kernels()}, Attends: attends, Multiplies: multiplies}
 }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
@@ -74,40 +74,6 @@ func (w *writer) Kernels() *hlo.Builder {
 
 // standIn writes the operation that replaces a node in the program's text.
 type standIn func(f *hlo.Function, in []compute.Value) ([]compute.Value, error)
-
-// LSTM and LSTMBack are hlo's calls for package xla.
-func (w *writer) LSTM(z, biases, recurrent, h0, c0 *Node) []*Node {
-	return w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
-		return f.LSTM(in[0], in[1], in[2], in[3], in[4])
-	}, z, biases, recurrent, h0, c0)
-}
-
-func (w *writer) LSTMBack(gates, recurrent, c0, c, v *Node) *Node {
-	return w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
-		dz, err := f.LSTMBack(in[0], in[1], in[2], in[3], in[4])
-		return []compute.Value{dz}, err
-	}, gates, recurrent, c0, c, v)[0]
-}
-
-// Attention and AttentionGradient are hlo's calls of cuDNN for package xla.
-func (w *writer) Attention(c xla.Flash, q, k, v *Node, lengths ...*Node) (y, statistics *Node) {
-	all := w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
-		y, statistics, err := hlo.Flash(c).Attention(f, in[0], in[1], in[2], in[3:]...)
-		return []compute.Value{y, statistics}, err
-	}, append([]*Node{q, k, v}, lengths...)...)
-	return all[0], all[1]
-}
-
-func (w *writer) AttentionGradient(c xla.Flash, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node {
-	return w.call(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
-		return hlo.Flash(c).AttentionGradient(f, in[0], in[1], in[2], in[3], in[4], in[5], in[6:]...)
-	}, append([]*Node{q, k, v, statistics, dy, y}, lengths...)...)
-}
-
-// Norm is a kernel of package fused for package xla.
-func (w *writer) Norm(x, scale, offset *Node, epsilon float64) *Node {
-	return w.kernels().Norm(x, scale, offset, epsilon)
-}
 
 // kernels are the fused operations of the program; they are plain where it has no kernels.
 func (w *writer) kernels() fused.Ops { return fused.Ops{Builder: w.Kernels(), Write: w.call} }

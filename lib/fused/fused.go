@@ -61,10 +61,7 @@ func (o Ops) call(k triton.Kernel, operands ...*Node) []*Node {
 	if o.run != nil {
 		return o.run(k, operands)
 	}
-	if o.Write != nil {
-		return o.Write(writes(k), operands...)
-	}
-	return replaceNext(o.Builder, k, operands)
+	return o.write(writes(k), operands...)
 }
 
 // Usual is the choice where nothing was measured: kernels with their default tilings, but
@@ -118,12 +115,15 @@ func Call(builder *hlo.Builder, k triton.Kernel, operands ...*Node) []*Node {
 	if len(operands) == 0 {
 		panic(fmt.Errorf("fused: kernel %s: got no operands, want one at least", k.Name))
 	}
-	return replaceNext(builder, k, operands)
+	return Ops{Builder: builder}.write(writes(k), operands...)
 }
 
-// replaceNext writes a call on nodes into their graph. Its results have no gradient.
-func replaceNext(builder *hlo.Builder, k triton.Kernel, operands []*Node) []*Node {
-	builder.ReplaceNext(writes(k))
+// write writes an operation on nodes into their graph. Its results have no gradient.
+func (o Ops) write(do func(f *hlo.Function, in []compute.Value) ([]compute.Value, error), operands ...*Node) []*Node {
+	if o.Write != nil {
+		return o.Write(do, operands...)
+	}
+	o.Builder.ReplaceNext(do)
 	stopped := make([]*Node, len(operands))
 	for i, x := range operands {
 		stopped[i] = StopGradient(x)
@@ -131,6 +131,7 @@ func replaceNext(builder *hlo.Builder, k triton.Kernel, operands []*Node) []*Nod
 	return OptimizationBarriers(stopped...)
 }
 
+// writes is what writes a call of a kernel.
 func writes(k triton.Kernel) func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
 	return func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) { return k.Call(f, in...) }
 }

@@ -8,8 +8,8 @@ import (
 	"gaiden/lib/models"
 )
 
-// Norm normalizes the last axis of x, of which no row is longer than [kernels.LargestNorm]: see
-// [models.Lowering]. It has a gradient, which is one kernel too.
+// Norm normalizes the last axis of x: see [models.Lowering]. It has a gradient, which is one
+// kernel too. Rows longer than [kernels.LargestNorm] have none.
 func (o Ops) Norm(x, scale, offset *Node, epsilon float64) *Node {
 	d := x.Shape().Dimensions
 	width := d[len(d)-1]
@@ -24,7 +24,7 @@ func (o Ops) Norm(x, scale, offset *Node, epsilon float64) *Node {
 		return models.Plain{}.Norm(in[0], in[1], in[2], epsilon)
 	}
 	in := operands(x, scale, offset)
-	if !is || !both {
+	if !is || !both || width > kernels.LargestNorm {
 		return plain(in)
 	}
 	return gradient.Lowered(in, func(in []*Node) *Node {

@@ -55,8 +55,6 @@ const (
 	PackedArrays = 100
 	// lookupRows is how many rows a table has at most whose gradient is a product.
 	lookupRows = 1024
-	// widestNorm is how wide rows are at most that a kernel normalizes: kernels.LargestNorm.
-	widestNorm = 16384
 	// ManyClasses is how many classes a cross entropy has at least that is a kernel of its own,
 	// in a net without kernels for its layers: XLA reads logits four times.
 	ManyClasses = 1024

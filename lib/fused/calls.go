@@ -1,0 +1,52 @@
+package fused
+
+import (
+	"github.com/gomlx/compute"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/hlo"
+	"gaiden/lib/lower/xla"
+)
+
+// Calls are the calls that package xla leaves to a program's writer: of native code, of cuDNN,
+// and of Gaiden's kernels, which are plain where Ops has no Builder. Ops needs a Write or a
+// Builder.
+type Calls struct{ Ops Ops }
+
+var _ xla.Calls = Calls{}
+
+// LSTM is that of xla.Calls.
+func (c Calls) LSTM(z, biases, recurrent, h0, c0 *Node) []*Node {
+	return c.Ops.write(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		return f.LSTM(in[0], in[1], in[2], in[3], in[4])
+	}, z, biases, recurrent, h0, c0)
+}
+
+// LSTMBack is that of xla.Calls.
+func (c Calls) LSTMBack(gates, recurrent, c0, cells, v *Node) *Node {
+	return c.Ops.write(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		dz, err := f.LSTMBack(in[0], in[1], in[2], in[3], in[4])
+		return []compute.Value{dz}, err
+	}, gates, recurrent, c0, cells, v)[0]
+}
+
+// Attention is that of xla.Calls.
+func (c Calls) Attention(s xla.Flash, q, k, v *Node, lengths ...*Node) (y, statistics *Node) {
+	all := c.Ops.write(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		y, statistics, err := hlo.Flash(s).Attention(f, in[0], in[1], in[2], in[3:]...)
+		return []compute.Value{y, statistics}, err
+	}, append([]*Node{q, k, v}, lengths...)...)
+	return all[0], all[1]
+}
+
+// AttentionGradient is that of xla.Calls.
+func (c Calls) AttentionGradient(s xla.Flash, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node {
+	return c.Ops.write(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
+		return hlo.Flash(s).AttentionGradient(f, in[0], in[1], in[2], in[3], in[4], in[5], in[6:]...)
+	}, append([]*Node{q, k, v, statistics, dy, y}, lengths...)...)
+}
+
+// Norm is that of xla.Calls.
+func (c Calls) Norm(x, scale, offset *Node, epsilon float64) *Node {
+	return c.Ops.Norm(x, scale, offset, epsilon)
+}
