@@ -134,7 +134,7 @@ func testSocketTaken(t *testing.T, open func(*process, string) *Session) {
 	}
 	defer lock.Close()
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		t.Skip("the session was faster")
+		t.Skip("the session was faster than the test: run it again")
 	}
 	lock.WriteString("1\n")
 	os.WriteFile(p.socket, []byte("another's"), 0o600)

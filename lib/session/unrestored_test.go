@@ -34,7 +34,7 @@ func starve(t *testing.T, pid, spare int) (feed func()) {
 	}
 	var old unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(limit), Max: 1 << 16}, &old); err != nil {
-		t.Skipf("prlimit: %v", err)
+		t.Skipf("needs to limit the worker's files by prlimit: %v; run it as root, or where the worker is of the same user", err)
 	}
 	return func() { unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil) }
 }

@@ -127,7 +127,7 @@ func TestPlaces(t *testing.T) {
 				t.Cleanup(func() { os.RemoveAll(dir) })
 				if tt.setUp != nil {
 					if err := tt.setUp(dir); errors.Is(err, fs.ErrPermission) {
-						t.Skipf("%v: only root makes such a file", err)
+						t.Skipf("%v: run it as root, who makes such a file", err)
 					} else {
 						must(t, err)
 					}
@@ -223,7 +223,7 @@ func TestUncommitted(t *testing.T) {
 // TestOwner: the owner stays, also when root writes.
 func TestOwner(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root, who may give files away")
+		t.Skip("needs root, who may give files away: run it as root")
 	}
 	path := filepath.Join(t.TempDir(), "f")
 	must(t, os.WriteFile(path, nil, 0o640), os.Chown(path, 1234, 5678))

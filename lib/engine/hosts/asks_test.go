@@ -64,7 +64,7 @@ func (a *asked) count() (kinds map[wire.Kind]int, told int) {
 // steps that need no answer, however many epochs there are.
 func TestNothingAwaited(t *testing.T) {
 	if onGPUs() {
-		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
+		t.Skip("needs XLA's CPU plugin, since sessions of one test do not share GPUs: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
 	}
 	socket := devicetest.Start(t)
 	dir := filepath.Join(t.TempDir(), "run")

@@ -348,7 +348,7 @@ func TestFailed(t *testing.T) {
 func TestProgramText(t *testing.T) {
 	path := os.Getenv("GAIDEN_PLUGIN")
 	if path == "" || strings.Contains(path, "cuda") {
-		t.Skip("needs XLA's CPU plugin")
+		t.Skip("needs XLA's CPU plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
 	}
 	plugin, err := pjrt.Load(path)
 	if err != nil {

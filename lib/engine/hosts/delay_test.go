@@ -17,7 +17,7 @@ import (
 // the machine may be busy.
 func TestDelay(t *testing.T) {
 	if onGPUs() {
-		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
+		t.Skip("needs XLA's CPU plugin, since sessions of one test do not share GPUs: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
 	}
 	const delay, tries = 20 * time.Millisecond, 5
 	dir := t.TempDir()

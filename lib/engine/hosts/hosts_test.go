@@ -198,7 +198,7 @@ func variant(t *testing.T, replicas, add int) *hlo.Program {
 // back.
 func TestFollowers(t *testing.T) {
 	if onGPUs() {
-		t.Skip("the plugin is for GPUs: this test has more processes than there are, and TestTraining has two")
+		t.Skip("needs XLA's CPU plugin, as it has more processes than most machines have GPUs: set GAIDEN_PLUGIN to the one that scripts/run fetches; TestTraining is for two GPUs")
 	}
 	socket := devicetest.Start(t)
 	dir := t.TempDir()

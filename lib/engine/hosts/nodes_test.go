@@ -22,7 +22,7 @@ import (
 // TestLostRestore: a rollback has not succeeded before another host has the arrays.
 func TestLostRestore(t *testing.T) {
 	if onGPUs() {
-		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
+		t.Skip("needs XLA's CPU plugin, since sessions of one test do not share GPUs: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
 	}
 	socket := devicetest.Start(t)
 	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
@@ -59,7 +59,7 @@ func TestLostRestore(t *testing.T) {
 func TestReady(t *testing.T) {
 	path := os.Getenv("GAIDEN_PLUGIN")
 	if path == "" || onGPUs() {
-		t.Skip("needs XLA's CPU plugin")
+		t.Skip("needs XLA's CPU plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
 	}
 	plugin, err := pjrt.Load(path)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestReady(t *testing.T) {
 // process.
 func TestDevicesOfHosts(t *testing.T) {
 	if onGPUs() {
-		t.Skip("needs more devices than there are GPUs")
+		t.Skip("needs more devices than there are GPUs: set GAIDEN_PLUGIN to the CPU plugin that scripts/run fetches")
 	}
 	t.Setenv("GAIDEN_CPU_DEVICES", "2")
 	socket := devicetest.Start(t)
@@ -150,7 +150,7 @@ func TestDevicesOfHosts(t *testing.T) {
 // have it at once.
 func TestControllerGone(t *testing.T) {
 	if onGPUs() {
-		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
+		t.Skip("needs XLA's CPU plugin, since sessions of one test do not share GPUs: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
 	}
 	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
 	socket := devicetest.Start(t)

@@ -16,7 +16,7 @@ import (
 // anything has ended.
 func TestHostsRefused(t *testing.T) {
 	if onGPUs() {
-		t.Skip("needs XLA's CPU plugin")
+		t.Skip("needs XLA's CPU plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
 	}
 	t.Setenv(realEnv, "yes")
 	socket := devicetest.Start(t)
@@ -34,7 +34,7 @@ func TestHostsRefused(t *testing.T) {
 // TestFollowerThatCannotStart: the others join, and the session says why this one does not.
 func TestFollowerThatCannotStart(t *testing.T) {
 	if onGPUs() {
-		t.Skip("the plugin is for GPUs, which tests of more than one session do not share")
+		t.Skip("needs XLA's CPU plugin, since sessions of one test do not share GPUs: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
 	}
 	socket := devicetest.Start(t)
 	dir := filepath.Join(t.TempDir(), "run")

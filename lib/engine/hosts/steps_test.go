@@ -18,7 +18,7 @@ import (
 // predictions give on the devices of two processes what they give on those of one.
 func TestSteps(t *testing.T) {
 	if onGPUs() {
-		t.Skip("TestTraining has two GPUs")
+		t.Skip("needs XLA's CPU plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches; TestTraining is for two GPUs")
 	}
 	t.Setenv("GAIDEN_CPU_DEVICES", "2")
 	one := open(t, devicetest.Start(t))

@@ -117,7 +117,7 @@ func TestTraining(t *testing.T) {
 	s, _ := pair(t)
 	one := open(t, together)
 	if n := len(one.Welcome().Devices); n != 2 {
-		t.Skipf("got %d devices in one process, want 2", n)
+		t.Skipf("got %d devices in one process, want 2: run it on a machine with two GPUs, or with the CPU plugin that scripts/run fetches", n)
 	}
 	for _, tt := range nets {
 		t.Run(tt.net.Name, func(t *testing.T) {

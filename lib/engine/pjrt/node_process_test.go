@@ -126,7 +126,7 @@ const nodeEnv = "GAIDEN_PJRT_NODE" // id, count, GPU, mock topology or "-", sock
 // thinks there are two. Their output is the test's log.
 func TestNodesOnGPUs(t *testing.T) {
 	if !strings.Contains(os.Getenv("GAIDEN_PLUGIN"), "cuda") {
-		t.Skip("GAIDEN_PLUGIN names no CUDA plugin: the others make no client of several nodes")
+		t.Skip("needs XLA's CUDA plugin, as others make no client of several nodes: set GAIDEN_PLUGIN to xla_cuda_plugin.so, which scripts/run cuda fetches")
 	}
 	gpus := GPUs()
 	for _, tt := range []struct {
@@ -139,7 +139,7 @@ func TestNodesOnGPUs(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if gpus < tt.nodes {
-				t.Skipf("got %d GPUs, want %d: NCCL 2.28 takes one process for each", gpus, tt.nodes)
+				t.Skipf("got %d GPUs, want %d, since NCCL 2.28 takes one process for each: run it on a machine that has them", gpus, tt.nodes)
 			}
 			server := rpc.NewServer()
 			if err := server.RegisterName("Store", servedStore{newMemoryStore()}); err != nil {

@@ -44,7 +44,7 @@ func TestTrustedPath(t *testing.T) {
 			copy(b[12:28], append(append([]byte{}, b[20:28]...), b[12:20]...))
 		}
 		if err := syscall.Setxattr(path, "system.posix_acl_access", b, 0); errors.Is(err, syscall.ENOTSUP) {
-			t.Skip("this file system has no access control lists")
+			t.Skip("this file system has no access control lists: set TMPDIR to a folder of one that has, such as ext4")
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func TestTrustedPath(t *testing.T) {
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.root && os.Getuid() != 0 {
-				t.Skip("only root can give files away")
+				t.Skip("needs root, who can give files away: run it as root")
 			}
 			dir := filepath.Join(root, string(rune('a'+i)))
 			tt.make(dir)
