@@ -82,7 +82,8 @@ export function newcomer(t) {
       const row = (i) => `${i};${4 + (i % 3) + (i % 10) / 10};${i % 19 ? 1 + 2 * (i % 3) : ""};${["setosa", "versicolor", "virginica"][i % 3]}\n`;
       fs.writeFileSync(path.join(home, "flowers.csv"), "number;sepal length;petal length;species\n" + Array.from({ length: 300 }, (_, i) => row(i)).join(""));
       t.notebook("newcomer.ipynb", code);
-      await t.page.goto(`${t.address}/lab/tree/newcomer.ipynb?token=${t.token}`);
+      // Without what other steps have left open, which JupyterLab saves a while later.
+      await t.page.goto(`${t.address}/lab/tree/newcomer.ipynb?reset&token=${t.token}`);
       await t.until("all cells", async () => (await t.cells().count()) === code.length);
       await t.settled();
       await run(0, "300 rows, 4 columns", "numbers, 16 missing", "setosa 100×");
