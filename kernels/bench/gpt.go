@@ -28,11 +28,7 @@ func benchGPT(b *bench) error {
 			if s.Welcome().Platform == "cpu" {
 				return fmt.Errorf("got a session on a CPU, want a GPU: bench nets has language models for CPUs")
 			}
-			ways := []string{"scan", "jit step", "compile", "CUDA graph of a compiled step", "compile max-autotune"}
-			if b.ways != "" {
-				ways = strings.Split(b.ways, ",")
-			}
-			return b.compare(s, c, ways)
+			return b.compare(s, c, []string{"scan", "jit step", "compile", "CUDA graph of a compiled step", "compile max-autotune"})
 		})
 		if err != nil {
 			return fmt.Errorf("gpt: %s: %w", c.name, err)

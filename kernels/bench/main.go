@@ -37,7 +37,7 @@ type bench struct {
 	only      string
 	python    string        // an interpreter with the peers' libraries, "" for none
 	peerNames string        // which of them
-	ways      string        // of the peers, for gpt
+	ways      string        // of the peers, for gpt, nets and random
 	devices   string        // numbers of devices, for train: "1,2,4"
 	tune      time.Duration // at most, for each net, for train
 	limit     time.Duration // for a peer to print its next line, for train
@@ -145,7 +145,7 @@ func (b *bench) flags(stderr io.Writer) *flag.FlagSet {
 	f.StringVar(&b.only, "only", "", "run only cases whose name contains one of these: mlp,lenet5")
 	f.StringVar(&b.python, "python", os.Getenv("GAIDEN_PEERS"), "Python interpreter with JAX and PyTorch; python3 if -peers is given")
 	f.StringVar(&b.peerNames, "peers", "", "peers to measure in the same run: jax,torch")
-	f.StringVar(&b.ways, "ways", "", "gpt: measure these ways of the peers only: jit step,compile")
+	f.StringVar(&b.ways, "ways", "", "gpt, nets and random: measure these ways of the peers only: jit step,compile")
 	f.StringVar(&b.devices, "devices", "", "train: compare these numbers of devices, such as 1,2,4")
 	f.DurationVar(&b.tune, "tune", 15*time.Second, "train and random: time to choose kernels for each net on a GPU")
 	f.DurationVar(&b.limit, "limit", 10*time.Minute, "train and random: time for a peer to prepare a way of training, or to measure it once")

@@ -58,6 +58,9 @@ func (b *bench) random(s *session.Session, c trainCase) error {
 // compare trains a net next to its peers, after the losses of the first step were compared,
 // and with XLA's kernels only.
 func (b *bench) compare(s *session.Session, c trainCase, ways []string) error {
+	if b.ways != "" {
+		ways = strings.Split(b.ways, ",")
+	}
 	check := ""
 	if c.config.Step == nil { // else it draws random numbers
 		dir, err := os.MkdirTemp("", "bench-random")
