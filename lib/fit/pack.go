@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -26,9 +27,12 @@ import (
 // that right after the chunk is requested, while the devices work on the chunk, since that takes
 // the host milliseconds.
 
+// Where a net computes in 16 bits, each matrix is there in them, too: the update writes both,
+// and the next step reads these only.
+
 // packed is the state in the order in which packed programs take it: the parts
-// of what is trained, those of each moment, means, others, whether the run has
-// halted, and the step.
+// of what is trained, those of each moment, means, others, matrices in 16 bits, whether the run
+// has halted, and the step.
 func (n *Net) packed() []slot {
 	var l []slot
 	_, moments := n.config.Optimizer.Title()
@@ -44,7 +48,23 @@ func (n *Net) packed() []slot {
 	for _, i := range others {
 		l = append(l, n.layout.variables[i])
 	}
+	for _, k := range n.narrowParts() {
+		l = append(l, slot{name: fmt.Sprintf("packed/narrow/%d", k), shape: shapes.Make(n.config.float(), n.layout.shapeOf(n.layout.parts()[k]).Dimensions...)})
+	}
 	return append(l, slot{name: "packed/halted", shape: shapes.Make(dtypes.Float32)}, n.layout.step)
+}
+
+// narrowParts are the parts that a packed state has in 16 bits, too.
+func (n *Net) narrowParts() (l []int) {
+	if !n.config.narrows() {
+		return nil
+	}
+	for k, part := range n.layout.parts() {
+		if len(part) == 1 && n.layout.variables[part[0]].shape.Rank() > 1 {
+			l = append(l, k)
+		}
+	}
+	return l
 }
 
 // slots is the state as the programs of a chunk take it.
@@ -122,7 +142,11 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 	n := t.net
 	parts := n.layout.parts()
 	means, others := n.layout.untrained()
-	f := t.derive(t.unpack(state), b, s, c)
+	known, narrow := slices.Clone(state), n.narrowParts()
+	for i, k := range narrow {
+		known[k] = t.converted(state[k], state[len(state)-1-len(narrow)+i])
+	}
+	f := t.derive(t.unpack(known), b, s, c)
 	gradient := make([]*Node, len(f.variables))
 	for k, i := range n.layout.trained {
 		gradient[i] = f.gradients[k]
@@ -182,7 +206,18 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 	for k, x := range next {
 		next[k] = Where(BroadcastToShape(going, shapes.Make(dtypes.Bool, x.Shape().Dimensions...)), x, state[k])
 	}
+	for _, k := range narrow {
+		next = append(next, ConvertDType(next[k], n.config.float()))
+	}
 	return append(next, halted), f.row()
+}
+
+// converted is x, of which narrow is known to be the same in the type that the net computes in.
+func (t *trace) converted(x, narrow *Node) *Node {
+	t.w.builder.ReplaceNext(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
+		return operands[:1], f.Converted(operands[0], operands[1])
+	})
+	return OptimizationBarriers(x, narrow)[0]
 }
 
 // tooLarge is 1 where gradients are not finite, or so large that the steps of this rate
@@ -242,6 +277,9 @@ func (n *Net) packProgram() (*hlo.Program, error) {
 		}
 		for _, i := range others {
 			out = append(out, all[i])
+		}
+		for _, k := range n.narrowParts() {
+			out = append(out, ConvertDType(out[k], n.config.float()))
 		}
 		return append(out, t.scalar(float32(0)), all[len(all)-1])
 	})

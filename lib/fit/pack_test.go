@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/models"
 	"gaiden/lib/optim"
 )
 
@@ -75,5 +76,38 @@ func TestPacked(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestPackedIn16Bits holds that steps which keep matrices in 16 bits next to those in float32
+// give the losses of steps that convert them each time.
+func TestPackedIn16Bits(t *testing.T) {
+	s := open(t)
+	for name, c := range map[string]Config{
+		"averaged": {BF16: true, Optimizer: optim.EMA{Optimizer: optim.AdamW{}}},
+		"frozen":   {BF16: true, Optimizer: optim.Groups{Optimizer: optim.SGD{Momentum: 0.9}, Groups: []optim.Group{{Names: []string{"l2/*"}, Frozen: true}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want []float32
+			for _, packed := range []bool{false, true} {
+				n := attach(t, s, fmt.Sprint(name, packed), models.MLP(32), c)
+				n.packing = packed
+				data := load(t, n, "data16", digits(40, n.model.Input, 1))
+				h, err := n.Fit(data, Train{Epochs: 4, Batch: 12, Validation: data})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := append(h.Losses, float32(h.Last().Validation.Loss))
+				if want == nil {
+					want = got
+					continue
+				}
+				for k := range want {
+					if !(math.Abs(float64(got[k]-want[k])) <= 1e-6) {
+						t.Fatalf("loss %d of %d: got %v, want %v", k, len(want), got[k], want[k])
+					}
+				}
+			}
+		})
 	}
 }

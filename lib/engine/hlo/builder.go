@@ -41,7 +41,8 @@ type Builder struct {
 	functions map[string]bool
 	label     string
 	replace   func(*Function, []compute.Value) ([]compute.Value, error)
-	absent    map[string]bool // parameters that are no inputs
+	absent    map[string]bool   // parameters that are no inputs
+	converted map[*value]*value // values in another type, where that is known
 	replicas  int
 	sharded   bool // over meshes of one device
 	devices   []compute.DeviceNum

@@ -2,6 +2,7 @@ package hlo
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -176,6 +177,22 @@ func (f *Function) Identity(x compute.Value) (compute.Value, error) {
 	return in[0], nil
 }
 
+// Converted says that y is x in another type: what converts x to that type gets y.
+func (f *Function) Converted(x, y compute.Value) error {
+	in, err := f.operands("Converted", x, y)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(in[0].shape.Dimensions, in[1].shape.Dimensions) {
+		return fmt.Errorf("hlo: Converted: got %s and %s, want one set of dimensions", in[0].shape, in[1].shape)
+	}
+	if f.builder.converted == nil {
+		f.builder.converted = map[*value]*value{}
+	}
+	f.builder.converted[in[0]] = in[1]
+	return nil
+}
+
 // ConvertDType converts the elements of x.
 func (f *Function) ConvertDType(x compute.Value, dtype dtypes.DType) (compute.Value, error) {
 	in, err := f.operands("ConvertDType", x)
@@ -185,6 +202,9 @@ func (f *Function) ConvertDType(x compute.Value, dtype dtypes.DType) (compute.Va
 	shape := in[0].shape.Clone()
 	if shape.DType == dtype {
 		return in[0], nil
+	}
+	if known := f.builder.converted[in[0]]; known != nil && known.shape.DType == dtype {
+		return f.adopt("ConvertDType", known)
 	}
 	shape.DType = dtype
 	if err := writable("ConvertDType", shape); err != nil {

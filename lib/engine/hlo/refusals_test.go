@@ -53,6 +53,9 @@ func TestRefusals(t *testing.T) {
 		{"hlo: ConvertDType: got (InvalidDType)", func(d *draft, f *hlo.Function, x, n compute.Value) error {
 			return one(f.ConvertDType(x, dtypes.InvalidDType))
 		}},
+		{"hlo: Converted: got (Float32)[2, 3] and (BFloat16)[3]", func(d *draft, f *hlo.Function, x, n compute.Value) error {
+			return f.Converted(x, d.param(f, dtypes.BFloat16, 3))
+		}},
 		{"hlo: ReduceSum: got axis 2", func(d *draft, f *hlo.Function, x, n compute.Value) error { return one(f.ReduceSum(x, 2)) }},
 		{"hlo: ReduceLogicalAnd: got (Float32)", func(d *draft, f *hlo.Function, x, n compute.Value) error { return one(f.ReduceLogicalAnd(x)) }},
 		{"hlo: ReduceMax: got Complex64, which has no value to begin with", func(d *draft, f *hlo.Function, x, n compute.Value) error {
