@@ -143,7 +143,8 @@ func kernelOps() []kernels.Op {
 		}
 		l = append(l, kernels.Gather{Examples: 60000, Size: 784, Batch: 100, Steps: 4, X: dtypes.Uint8, Y: k}, kernels.Gather{Examples: 77, Size: 5, Batch: 1, X: dtypes.Float32, Y: k},
 			kernels.Softmax{Batch: 100, Classes: 10, X: k, G: k}, kernels.Softmax{Batch: 77, Classes: 1000, X: k, G: k},
-			kernels.CrossEntropy{Rows: 513, Classes: 50257, X: k}, kernels.CrossEntropy{Rows: 3, Classes: 4096, X: k})
+			kernels.CrossEntropy{Rows: 513, Classes: 50257, X: k}, kernels.CrossEntropy{Rows: 3, Classes: 4096, X: k},
+			kernels.CrossEntropy{Rows: 2048, Classes: 50304, X: k, Gradient: true}, kernels.CrossEntropy{Rows: 3, Classes: 1025, X: k, Gradient: true})
 		for _, s := range [][2]int{{8192, 768}, {1, 33}, {77, 1024}, {513, 5000}, {9, 16384}} {
 			for _, offset := range []bool{false, true} {
 				n := kernels.Norm{Rows: s[0], Width: s[1], Offset: offset, Epsilon: 1e-5, X: k}

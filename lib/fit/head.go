@@ -132,14 +132,20 @@ func (t *trace) inPieces(s *Set, h head, pieces int, b batch, mask *Node) (sum, 
 		}
 		wide := t.float(logits)
 		piece, counts := batch{y: at(labels, i), v: at(v, i)}, at(counts, i)
+		var slope *Node
+		if t.training && loss.Plain() {
+			slope = t.slope(loss, wide, &piece, counts)
+		}
 		sum, weight, right := t.score(loss, wide, piece, counts)
 		next := []*Node{sum, weight, right}
 		if m := t.sums(s, wide, piece, counts); m != nil {
 			next = append(next, m)
 		}
 		if t.training {
-			t.mark("loss/backward")
-			slope := gradient.Final(sum, logits)[0]
+			if slope == nil {
+				t.mark("loss/backward")
+				slope = gradient.Final(sum, logits)[0]
+			}
 			t.mark(backward)
 			low := ConvertDType(slope, w.DType())
 			next = append(next, t.float(DotGeneral(x, []int{0}, nil, low, []int{0}, nil)))
@@ -207,4 +213,25 @@ func (t *trace) inPieces(s *Set, h head, pieces int, b batch, mask *Node) (sum, 
 		sum = Add(sum, Mul(added, weight))
 	}
 	return sum, weight, right, measured
+}
+
+// slope is the gradient of the logits of a piece, and computes its losses, which the piece has
+// then. The sum that score makes of rows' losses is one of products with factors, which are its
+// gradient.
+func (t *trace) slope(loss losses.CrossEntropy, logits *Node, piece *batch, counts *Node) (slope *Node) {
+	some := *piece
+	some.rows = Zeros(t.g, shapes.Make(dtypes.Float32, piece.y.Shape().Dimensions...))
+	some.hits = some.rows
+	sum, _, _ := t.score(loss, logits, some, counts)
+	factors := gradient.Final(sum, some.rows)[0]
+	t.mark("loss/forward")
+	if t.manyClasses(loss, logits) {
+		var ok bool
+		if piece.rows, piece.hits, slope, ok = t.w.kernels().CrossEntropyGradient(narrowest(logits), piece.y, factors); ok {
+			return slope
+		}
+	}
+	piece.rows, piece.hits = loss.Rows(logits, piece.y), nil
+	t.mark("loss/backward")
+	return Mul(Sub(Softmax(logits, -1), OneHot(piece.y, logits.Shape().Dimensions[1], logits.DType())), ExpandDims(factors, -1))
 }

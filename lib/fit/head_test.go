@@ -13,6 +13,7 @@ import (
 	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/fit/step"
 	"gaiden/lib/losses"
+	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/metrics"
 	"gaiden/lib/models"
@@ -243,6 +244,35 @@ func TestHeadMemory(t *testing.T) {
 			t.Errorf("%s takes %d MiB with all logits, %d MiB in pieces: want more than the %d MiB of the logits, and less than 60 %% of them", what, all>>20, pieces>>20, logits>>20)
 		} else {
 			t.Logf("%s takes %d MiB with all logits, %d MiB in pieces", what, all>>20, pieces>>20)
+		}
+	}
+}
+
+// TestHeadKernel holds that a GPU computes the losses of many classes and their gradients by one
+// kernel, in bfloat16 as it has the logits, and neither with another loss than the plain one.
+func TestHeadKernel(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	const vocab = 1500
+	x, y := text(4, 6, vocab)
+	for name, tt := range map[string]struct {
+		loss  losses.CrossEntropy
+		calls int
+	}{"plain": {losses.CrossEntropy{}, 1}, "smoothing": {losses.CrossEntropy{Smoothing: 0.1}, 0}} {
+		n := attach(t, s, "headkernel", words(vocab, 8, 6, models.Dense{Name: "head", Units: vocab}), Config{Loss: tt.loss, BF16: true})
+		set := load(t, n, "headkernel", Data{X: x, Y: y})
+		n.options.LogitsBytes = 1 << 30 // all in one piece
+		n.target = played("cuda", "9.0")
+		p, err := n.epochProgram(set, plan.Steps(n.target, false, 4, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(p.Text(nil))
+		if got := strings.Count(text, `name = "cross_entropy_gradient`); got != tt.calls || strings.Count(text, `name = "cross_entropy`) != tt.calls {
+			t.Errorf("%s: %d calls: want %d", name, got, tt.calls)
+		}
+		if n.target = lower.TargetOf(s.Welcome()); n.Reset() != nil {
+			t.Fatal("no reset")
 		}
 	}
 }

@@ -63,6 +63,8 @@ func (t *trace) whileTrue(zero, one *Node, state []*Node, more func(i *Node, sta
 type batch struct {
 	in   models.Inputs // each [n input…]
 	y, v *Node         // labels [n positions…] or numbers [n output…], nil where there are none; nil or like y
+
+	rows, hits *Node // losses of labels, and 1 where one has the largest logit, if they are known; like y
 }
 
 // sources are the arrays of a set as parameters of a program.
@@ -225,14 +227,28 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 // largest logit. hit is nil where that is not known yet.
 func (t *trace) classified(l losses.Loss, out *Node, b batch) (loss, weight, hit *Node) {
 	c, is := l.(losses.CrossEntropy)
-	if d := out.Shape().Dimensions; !is || !c.Plain() || t.w.Kernels() == nil || d[len(d)-1] < lower.ManyClasses || models.Mixed(out.Graph()) != nil {
+	switch {
+	case is && b.rows != nil:
+	case is && t.manyClasses(c, out):
+		b.rows, b.hits = t.w.kernels().CrossEntropy(narrowest(out), b.y, func(logits *Node) *Node { return c.Rows(logits, b.y) })
+	default:
 		loss, weight = l.Apply(out, b.y, b.v)
 		return loss, weight, nil
 	}
-	if out.Type() == NodeTypeConvertDType && out.Inputs()[0].DType().IsFloat() {
-		out = out.Inputs()[0] // the kernel reads less
+	loss, weight = c.Examples(b.rows, b.v)
+	return loss, weight, b.hits
+}
+
+// manyClasses says whether a cross entropy has so many classes that a kernel computes it.
+func (t *trace) manyClasses(c losses.CrossEntropy, out *Node) bool {
+	d := out.Shape().Dimensions
+	return c.Plain() && t.w.Kernels() != nil && d[len(d)-1] >= lower.ManyClasses && models.Mixed(out.Graph()) == nil
+}
+
+// narrowest is what floats were before they were converted: a kernel reads less of it.
+func narrowest(x *Node) *Node {
+	if x.Type() == NodeTypeConvertDType && x.Inputs()[0].DType().IsFloat() {
+		return x.Inputs()[0]
 	}
-	rows, hit := t.w.kernels().CrossEntropy(out, b.y, func(logits *Node) *Node { return c.Rows(logits, b.y) })
-	loss, weight = c.Examples(rows, b.v)
-	return loss, weight, hit
+	return x
 }

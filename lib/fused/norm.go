@@ -64,3 +64,16 @@ func (o Ops) CrossEntropy(logits, labels *Node, rows func(logits *Node) *Node) (
 	}, func(in []*Node) *Node { return rows(in[0]) })
 	return loss, out[1]
 }
+
+// CrossEntropyGradient is CrossEntropy with the gradient of the sum of the losses times factors,
+// [… classes] like the logits and of their type. ok is false where there is no kernel for it.
+func (o Ops) CrossEntropyGradient(logits, labels, factors *Node) (loss, hit, slopes *Node, ok bool) {
+	d := labels.Shape().Dimensions
+	classes, n := logits.Shape().Dimensions[logits.Rank()-1], labels.Shape().Size()
+	op, is := choose(o, kernels.CrossEntropy{Rows: n, Classes: classes, X: logits.DType(), Gradient: true})
+	if !is {
+		return nil, nil, nil, false
+	}
+	out := o.call(op.Kernel(), Reshape(logits, n, classes), Reshape(labels, n), Reshape(factors, n))
+	return Reshape(out[0], d...), Reshape(out[1], d...), Reshape(out[3], logits.Shape().Dimensions...), true
+}

@@ -79,15 +79,31 @@ func norm(n kernels.Norm, back bool) Form {
 // crossEntropy is the loss of logits of many classes.
 func crossEntropy(e kernels.CrossEntropy) Form {
 	x := shapes.Make(cmp.Or(e.X, dtypes.Float32), e.Rows, e.Classes)
-	return Form{
+	rows := func(labels *Node) func(x *Node) *Node {
+		return func(x *Node) *Node {
+			loss, _, _ := fused.Ops{}.Softmax(x, labels)
+			return loss
+		}
+	}
+	f := Form{
 		Inputs: []Input{{Shape: x}, {Shape: shapes.Make(dtypes.Int32, e.Rows), Fill: Below, Limit: float64(e.Classes)}},
 		Build: func(o fused.Ops, in []*Node) []*Node {
-			loss, hit := o.CrossEntropy(in[0], in[1], func(x *Node) *Node {
-				loss, _, _ := fused.Ops{}.Softmax(x, in[1])
-				return loss
-			})
+			loss, hit := o.CrossEntropy(in[0], in[1], rows(in[1]))
 			return []*Node{loss, hit}
 		},
 		Choices: []int{1}, Bytes: float64(x.ByteSize()),
 	}
+	if e.Gradient {
+		f.Inputs, f.Bytes = append(f.Inputs, Input{Shape: f32(e.Rows)}), 2*f.Bytes
+		f.Build = func(o fused.Ops, in []*Node) []*Node {
+			if loss, hit, slopes, ok := o.CrossEntropyGradient(in[0], in[1], in[2]); ok {
+				return []*Node{loss, hit, slopes}
+			}
+			loss, hit := o.CrossEntropy(in[0], in[1], rows(in[1]))
+			p := Softmax(ConvertDType(in[0], dtypes.Float32))
+			slopes := Mul(Sub(p, OneHot(in[1], e.Classes, dtypes.Float32)), InsertAxes(in[2], -1))
+			return []*Node{loss, hit, ConvertDType(slopes, x.DType)}
+		}
+	}
+	return f
 }

@@ -58,6 +58,7 @@ var goldens = map[string]triton.Kernel{
 	"layer_norm_gradient_8192x768_bf16": NormGradient{layerNorm}.Kernel(),
 	"rms_norm_gradient_9x600":           NormGradient{Norm{Rows: 9, Width: 600, Epsilon: 1e-6}}.Kernel(),
 	"cross_entropy_4096x50257_bf16":     CrossEntropy{Rows: 4096, Classes: 50257, X: dtypes.BFloat16}.Kernel(),
+	"cross_entropy_gradient_9x3000":     CrossEntropy{Rows: 9, Classes: 3000, Gradient: true}.Kernel(),
 	"softmax_100x10":                    Softmax{Batch: 100, Classes: 10}.Kernel(),
 	"softmax_4096x1000":                 Softmax{Batch: 4096, Classes: 1000}.Kernel(),
 }
@@ -75,7 +76,7 @@ func TestTiles(t *testing.T) {
 		PartsUpdate{Parts: 4, Weights: seedConv.weights(), Rule: optim.Adam{}.Rule()}, PartsUpdate{Parts: 313, Weights: seedConv.weights(), Rule: optim.Adam{}.Rule()},
 		LSTM{Length: 50, Batch: 20, Units: 5}, LSTM{Length: 100, Batch: 64, Units: 128}, LSTMBack{LSTM{Length: 50, Batch: 128, Units: 64}}, LSTMBack{LSTM{Length: 1, Batch: 1, Units: 1}},
 		Gather{Examples: 60000, Size: 784, Batch: 8, X: dtypes.Uint8}, Gather{Examples: 2, Size: 1, Batch: 2, Steps: 4}, Gather{Examples: 50000, Size: 3072, Batch: 100, X: dtypes.Uint8},
-		layerNorm, NormGradient{layerNorm}, Norm{Rows: 1, Width: LargestNorm}, NormGradient{Norm{Rows: 3, Width: 1}}, CrossEntropy{Rows: 3, Classes: 50257}, CrossEntropy{Rows: 1, Classes: 1},
+		layerNorm, NormGradient{layerNorm}, Norm{Rows: 1, Width: LargestNorm}, NormGradient{Norm{Rows: 3, Width: 1}}, CrossEntropy{Rows: 3, Classes: 50257}, CrossEntropy{Rows: 1, Classes: 1}, CrossEntropy{Rows: 2, Classes: 50304, Gradient: true},
 		Softmax{Batch: 100, Classes: 10}, Softmax{Batch: 1, Classes: 2}, Softmax{Batch: 4096, Classes: 1000}, Softmax{Batch: 7, Classes: 16384}, Conv{Geometry: seedConv}, ConvInput{Geometry: seedConv}, ConvGradient{Geometry: seedConv},
 	} {
 		seen := map[string]bool{}

@@ -125,11 +125,27 @@ func TestCrossEntropy(t *testing.T) {
 			}
 			loss[r], normal[r] = math.Log(sum)-own, math.Log(sum)+most
 		}
+		factor, slope := numbers(3, e.Rows), make([]float64, len(x))
+		for j, v := range x {
+			r := j / e.Classes
+			if slope[j] = math.Exp(v - normal[r]); j%e.Classes == int(label[r]) {
+				slope[j]--
+			}
+			slope[j] *= factor[r]
+		}
+		check := func(name string, got [][]float64) {
+			near(t, name+" loss", got[0], loss, 1e-5)
+			near(t, name+" hit", got[1], hit, 0)
+			near(t, name+" normalizer", got[2], normal, 1e-5)
+		}
 		for _, tile := range e.Tiles() {
-			got := run(t, e.With(tile).(CrossEntropy).Kernel(), x, label)
-			near(t, name(i, " ", tile, " loss"), got[0], loss, 1e-5)
-			near(t, name(i, " ", tile, " hit"), got[1], hit, 0)
-			near(t, name(i, " ", tile, " normalizer"), got[2], normal, 1e-5)
+			check(name(i, " ", tile), run(t, e.With(tile).(CrossEntropy).Kernel(), x, label))
+		}
+		e.Gradient = true
+		for _, tile := range e.Tiles() {
+			got := run(t, e.With(tile).(CrossEntropy).Kernel(), x, label, factor)
+			check(name(i, " with a gradient ", tile), got)
+			near(t, name(i, " ", tile, " gradient"), got[3], slope, map[bool]float64{false: 1e-5, true: 4e-3}[e.X == dtypes.BFloat16])
 		}
 	}
 }
