@@ -63,7 +63,7 @@ def mentioned(path, text):
 
 # The columns of a table of nets, and how the records call them.
 WAYS = {"Gaiden": r"gaiden epoch", "XLA's kernels": r"gaiden epoch, XLA's kernels", "bf16": r"gaiden epoch, bf16", "JAX scan": r"JAX \S+ scan", "JAX jit step": r"JAX \S+ jit step",
-        "PyTorch CUDA graph": r"PyTorch \S+ CUDA graph", "torch.compile": r"PyTorch \S+ compile", "PyTorch eager": r"PyTorch \S+ eager"}
+        "PyTorch CUDA graph": r"PyTorch \S+ CUDA graph", "CUDA graph of a compiled step": r"PyTorch \S+ CUDA graph of a compiled step", "torch.compile": r"PyTorch \S+ compile", "PyTorch eager": r"PyTorch \S+ eager"}
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 

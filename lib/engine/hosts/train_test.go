@@ -1,6 +1,7 @@
 package hosts_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -55,7 +56,8 @@ type training struct {
 	batch    int
 	runs     [][2]int // data set and epochs
 	rounds   int
-	alone    []int // batches that one GPU trains, too
+	alone    []int   // batches that one GPU trains, too
+	noise    float64 // by how much losses may differ, in proportion; default: 0.001
 }
 
 // images are synthetic ones.
@@ -142,7 +144,7 @@ func TestTraining(t *testing.T) {
 		{net: models.MLP(1000), data: images([3]int{28, 28, 1}), examples: []int{20_000, 120_000}, batch: 1000, runs: [][2]int{{0, 1}, {0, 31}, {1, 1}, {1, 6}}, rounds: 5},
 		{net: models.ResNet50(), config: fixed, data: images([3]int{32, 32, 3}), examples: []int{8192}, batch: 2048, runs: [][2]int{{0, 1}, {0, 6}}, rounds: 4},
 		{net: models.ResNet152(), config: fixed, data: images([3]int{32, 32, 3}), examples: []int{8192}, batch: 2048, runs: [][2]int{{0, 4}}, rounds: 4, alone: []int{2048, 1024}},
-		{net: gpt, config: fit.Config{BF16: true, Optimizer: optim.AdamW{LearningRate: 6e-4}}, data: texts, examples: []int{16 * 20}, batch: 16, runs: [][2]int{{0, 2}}, rounds: 4, alone: []int{16, 8}},
+		{net: gpt, config: fit.Config{BF16: true, Optimizer: optim.AdamW{LearningRate: 6e-4}}, data: texts, examples: []int{16 * 20}, batch: 16, runs: [][2]int{{0, 2}}, rounds: 4, alone: []int{16, 8}, noise: 0.05}, // whose sums have no fixed order: two runs on one GPU differ, too
 	}
 	if !onGPUs() {
 		nets = []training{{net: models.MLP(16), data: images([3]int{28, 28, 1}), examples: []int{256}, batch: 32, runs: [][2]int{{0, 2}, {0, 5}}, rounds: 2}}
@@ -197,8 +199,8 @@ func TestTraining(t *testing.T) {
 				}
 			}
 			t.Logf("losses differ by at most %.2g, at step %d: %v and %v", worst, at, got[at], want[at])
-			if !(worst < 1e-3) {
-				t.Errorf("losses of two processes differ by %g, want less than 0.001", worst)
+			if limit := cmp.Or(tt.noise, 1e-3); !(worst < limit) {
+				t.Errorf("losses of two processes differ by %g, want less than %g", worst, limit)
 			}
 			for run, r := range tt.runs {
 				row := trial{tt.net.Name, tt.examples[r[0]], tt.batch, r[1], steps[run], median(all[0].took[run][1:]), median(all[1].took[run][1:]),
