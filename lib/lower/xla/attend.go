@@ -115,7 +115,7 @@ func padded(x *Node, axis, multiple int) *Node {
 	}
 	pads := make([]compute.PadAxis, x.Rank())
 	pads[axis].End = lack
-	return gradient.Padded(x, ScalarZero(x.Graph(), x.DType()), pads...)
+	return Pad(x, ScalarZero(x.Graph(), x.DType()), pads...)
 }
 
 // randomState is a state for random numbers of its own, one of those of a net's generator.
