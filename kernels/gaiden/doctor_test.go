@@ -196,6 +196,15 @@ func TestDoctorLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestOfGoRun holds which programs go run removes, so that a kernelspec needs a copy.
+func TestOfGoRun(t *testing.T) {
+	for program, want := range map[string]bool{"/tmp/go-build485882172/b001/exe/gaiden": true, "/home/u/go/bin/gaiden": false, "/home/u/exe/gaiden": false} {
+		if got := ofGoRun(program); got != want {
+			t.Errorf("%s: got %t, want %t", program, got, want)
+		}
+	}
+}
+
 // TestInstallRefuses: what cannot be installed, and what it says.
 func TestInstallRefuses(t *testing.T) {
 	home := bare(t)

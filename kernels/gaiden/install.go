@@ -81,6 +81,10 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 			return fmt.Errorf("install: %w", err)
 		}
 		shown = "Go (" + *name + ")"
+	} else if ofGoRun(self) {
+		if self, err = keptProgram(self); err != nil {
+			return fmt.Errorf("install: %w", err)
+		}
 	}
 	shown = cmp.Or(*display, shown)
 	if *source != "" {
@@ -141,6 +145,21 @@ func pythonPrefix() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
+// ofGoRun says whether a program is one that go run removes when it ends.
+func ofGoRun(program string) bool {
+	dir := filepath.Dir(program)
+	return filepath.Base(dir) == "exe" && strings.Contains(dir, string(filepath.Separator)+"go-build")
+}
+
+// keptProgram is a copy of a program in the data directory.
+func keptProgram(self string) (program string, err error) {
+	program = filepath.Join(wire.DataDir(), "bin", "gaiden")
+	if err := copyFile(self, program); err != nil {
+		return "", err
+	}
+	return program, os.Chmod(program, 0o755)
+}
+
 // alone gives a kernelspec its own data directory: the program, copied there, a
 // place for the library, and the completion server. Its kernels find them there,
 // and so does the session that their cells start.
@@ -151,11 +170,7 @@ func alone(dir, self string) (program, lib string, env map[string]string, err er
 	if err := errors.Join(os.Setenv("XDG_DATA_HOME", home), os.Unsetenv(wire.HomeEnv)); err != nil {
 		return "", "", nil, err
 	}
-	program = filepath.Join(wire.DataDir(), "bin", "gaiden")
-	if err := copyFile(self, program); err != nil {
-		return "", "", nil, err
-	}
-	if err := os.Chmod(program, 0o755); err != nil {
+	if program, err = keptProgram(self); err != nil {
 		return "", "", nil, err
 	}
 	if link := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(gopls) && !exists(link) {

@@ -125,6 +125,9 @@ func (o CSV) begin(path string, from *bufio.Reader) (*csvSource, error) {
 	if err != nil {
 		return nil, err
 	}
+	if strings.Contains(strings.Join(row, ""), "\r") {
+		return nil, fmt.Errorf("data: %s: lines that end with a carriage return alone: want line feeds: run tr '\\r' '\\n'", path)
+	}
 	if s.names = row; o.NoHeader {
 		s.names, s.row = nil, row
 		for i := range row {

@@ -205,7 +205,7 @@ func TestBadTables(t *testing.T) {
 	wants(t, "no target", err, "other.csv:2: price is missing: want a number")
 	other, _ = all.Without("city")
 	_, err = e.Encode(other)
-	wants(t, "no column", err, `no column "city": want one of size, rooms, price`)
+	wants(t, "no column", err, `no column "city", which the table of the encoder has: got size, rooms, price`)
 	_, err = all.Encoder("cost")
 	wants(t, "no target", err, `no column "cost"`)
 }

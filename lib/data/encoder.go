@@ -197,7 +197,7 @@ func (e *Encoder) column(t *Table, name, kind string) (*Column, error) {
 	c := t.Column(name)
 	switch {
 	case c == nil:
-		return nil, t.noColumn(name)
+		return nil, t.errorf("no column %q, which the table of the encoder has: got %s", name, strings.Join(t.Names(), ", "))
 	case c.Kind() == kind || kind != "text" && c.empty():
 		return c, nil
 	case kind == "text":
@@ -271,7 +271,7 @@ func (e *Encoder) Encode(t *Table) (Examples, error) {
 				v = 0
 			}
 			if math.Abs(v) > math.MaxFloat32 {
-				return x, t.wrong(c, i, shortest(c.number(i)), "a finite number, or nothing")
+				return x, t.wrong(c, i, shortest(c.number(i)), "a number of at most 3e38, or nothing")
 			}
 			numbers[i*width+k] = float32(v)
 		}

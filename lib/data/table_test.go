@@ -109,6 +109,7 @@ func TestDoubts(t *testing.T) {
 		{"a quote that does not end", "a,b\n1,2\n3,\"x\n4,5\n", "f.csv:4:5: extraneous or missing \" in quoted-field: the quoted value begins at line 3"},
 		{"a quote in a value", "a,b\n1,x\"y\n", "f.csv:2:4: bare \" in non-quoted-field: a value with quotes in it wants quotes around it"},
 		{"an empty file", "", "f.csv: empty"},
+		{"carriage returns", "a,b\r1,2\r3,4\r", `f.csv: lines that end with a carriage return alone: want line feeds: run tr '\r' '\n'`},
 		{"a header alone", "a,b\n", "f.csv: no rows: want at least one below the header a, b"},
 		{"a column without a name", "a,\n1,x\n", "f.csv:1: column 2 has no name"},
 	} {

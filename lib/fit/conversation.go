@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
@@ -36,15 +33,9 @@ type conversation struct {
 	stamp   *session.Array // fingerprint of the weights
 	dirty   bool           // the cache is ahead of what is committed
 	kept    *transcript    // what is committed; nil: nothing
+	found   *transcript    // what there was before; nil: nothing
 	pending [][]int32      // tokens to be read
 	unlock  func() error
-}
-
-// transcript is the tokens of a conversation, as the session stores them.
-type transcript struct {
-	tokens      []int32 // [rows slots]; -1: none
-	last        []int32
-	rows, slots int
 }
 
 // prefix is that of a chat's names.
@@ -105,14 +96,7 @@ func (c *conversation) close(err error) error {
 	switch {
 	case c.Chat == "":
 	case errors.Is(err, wire.Lost):
-		state := "is as it was before"
-		if len(c.result.Sequences[0].Tokens) > 0 {
-			state = "has the text that was shown: an empty prompt continues it"
-		}
-		if failed := c.restore(); failed != nil {
-			state = fmt.Sprintf("is as in the newest snapshot: %v", failed)
-		}
-		err = fmt.Errorf("%w; the chat %q %s", err, c.Chat, state)
+		err = fmt.Errorf("%w; the chat %q %s", err, c.Chat, c.restore())
 	case c.cache != nil && !c.dirty && !c.windowed:
 		if failed := c.net.session.Bind(c.names(), c.cache); err == nil {
 			err = failed
@@ -129,21 +113,51 @@ func (c *conversation) close(err error) error {
 	return err
 }
 
-// restore gives the chat's tokens to the worker that follows one that has ended.
-func (c *conversation) restore() error {
-	if c.kept == nil {
-		return nil
+// restore gives the chat's tokens to the worker that follows one that has ended, unless another
+// call has continued the chat since its lock went with the connection. It says what the chat is.
+func (c *conversation) restore() (state string) {
+	state = "is as it was before"
+	if len(c.result.Sequences[0].Tokens) > 0 {
+		state = "has the text that was shown: an empty prompt continues it"
 	}
+	if c.kept == nil {
+		return state
+	}
+	switch others, err := c.restored(); {
+	case err != nil:
+		return fmt.Sprintf("is as in the newest snapshot: %v", err)
+	case others:
+		return "is what another call has made of it since"
+	}
+	return state
+}
+
+func (c *conversation) restored() (others bool, err error) {
 	s, err := c.net.session.Reconnect()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer s.Close()
+	unlock, err := s.Lock(c.ctx, c.prefix(), "restores", creationTime)
+	if errors.Is(err, wire.Busy) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	now, err := readTranscript(s, c.prefix())
+	if err != nil || now.equal(c.kept) {
+		return false, err
+	}
+	if !now.begins(c.kept) && !now.begins(c.found) {
+		return true, nil
+	}
 	l, err := c.kept.put(s)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return s.Replace([]string{c.prefix() + "tokens", c.prefix() + "last"}, l, c.prefix()+"*")
+	return false, s.Replace([]string{c.prefix() + "tokens", c.prefix() + "last"}, l, c.prefix()+"*")
 }
 
 // find takes up what the session has of a chat. What the net keeps of it is computed again where it is
@@ -160,20 +174,11 @@ func (c *conversation) find() error {
 	if c.stamp, err = c.fingerprint(); err != nil {
 		return err
 	}
-	arrays, err := n.session.Arrays(prefix+"tokens", prefix+"last")
-	if errors.Is(err, wire.NotFound) {
-		return nil
-	}
-	if err != nil {
+	k, err := readTranscript(n.session, prefix)
+	if k == nil || err != nil {
 		return err
 	}
-	defer free(arrays...)
-	shape, _ := arrays[0].Shape()
-	k := &transcript{rows: shape.Dimensions[0], slots: shape.Dimensions[1]}
-	k.tokens, k.last = make([]int32, k.rows*k.slots), make([]int32, k.rows)
-	if err := errors.Join(arrays[0].Values(k.tokens), arrays[1].Values(k.last)); err != nil {
-		return err
-	}
+	c.found = k
 	if c.kept = k; c.Restart {
 		return nil // what there is goes when the first tokens are there
 	}
@@ -343,14 +348,4 @@ func (c *conversation) commit() error {
 		c.kept, c.dirty = k, false
 	}
 	return err
-}
-
-// put uploads the tokens and the last ones.
-func (k *transcript) put(s *session.Session) ([]*session.Array, error) {
-	tokens, err := s.Put(k.tokens, shapes.Make(dtypes.Int32, k.rows, k.slots), 0)
-	if err != nil {
-		return nil, err
-	}
-	last, err := s.Put(k.last, shapes.Make(dtypes.Int32, k.rows), 0)
-	return []*session.Array{tokens, last}, err
 }

@@ -193,12 +193,16 @@ func (r *jobReader) entry(e wire.JobEntry) {
 		if r.last = e.Time; r.warm == 0 {
 			r.first, r.warm = e.Time, r.history.Steps
 		}
-	case e.Name == probed && r.notFinite != nil && len(e.Values) == 2+2*len(r.Layers):
+	case (e.Name == probed || e.Name == probedBefore) && r.notFinite != nil && len(e.Values) == 2+2*len(r.Layers):
 		flags := make([]int32, len(e.Values))
 		for i, v := range e.Values {
 			flags[i] = int32(v)
 		}
-		located(r.notFinite, flags, r.Data, r.Layers)
+		if e.Name == probed {
+			located(r.notFinite, flags, r.Data, r.Layers)
+		} else {
+			blameStepBefore(r.notFinite, flags, r.Data, r.Layers)
+		}
 	case r.Monitor != "" && e.Name == r.Monitor && len(e.Values) == 1:
 		if r.goal.judge(e.Values[0]) && r.KeepBest {
 			r.history.Best = len(r.history.Epochs)

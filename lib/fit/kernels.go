@@ -12,6 +12,7 @@ import (
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/optim"
 )
 
 // refuses says whether err is that of a device that cannot do a program, and not of
@@ -78,7 +79,7 @@ func (t *trace) fused(state []*Node, moments, unroll int, layers *fused.Plan, s 
 		v, m := state[:variables:variables], state[variables:variables+moments]
 		journal := &fused.Journal{Rows: state[variables+moments], At: state[variables+moments+1]}
 		t.set(v)
-		step := fused.Step{Ops: o, Rule: ruleOf(n.config.Optimizer), Rate: rate, T: b.Number, Journal: journal, Mark: t.mark,
+		step := fused.Step{Ops: o, Rule: optim.RuleOf(n.config.Optimizer), Rate: rate, T: b.Number, Journal: journal, Mark: t.mark,
 			X: Reshape(b.X, append([]int{s.Batch}, n.model.Input...)...), Labels: b.Labels}
 		v, m = t.follow(layers, step, v, m)
 		state = append(append(v, m...), journal.Rows, journal.At)

@@ -220,7 +220,8 @@ func TestTunesInPauses(t *testing.T) {
 	over := make(chan error)
 	go func() { over <- tuneInPauses(tuner, same) }()
 	<-middle
-	during, looked := int64(-1), false
+	idleTime = 300 * time.Millisecond // in which a busy machine lets everybody do something
+	during, looked, pause := int64(-1), false, time.Duration(0)
 	run := tenths
 	run.Progress = func(Progress) {
 		if looked {
@@ -228,17 +229,19 @@ func TestTunesInPauses(t *testing.T) {
 		}
 		looked = true
 		close(on)
-		for end := time.Now().Add(10 * idleTime); time.Now().Before(end); time.Sleep(time.Millisecond) { // for one who does not wait
+		last := time.Now()
+		for end := last.Add(3 * idleTime); last.Before(end); time.Sleep(time.Millisecond) { // for one who does not wait
 			if err := nudge(s); err != nil {
 				t.Error(err)
 			}
+			pause, last = max(pause, time.Since(last)), time.Now()
 		}
 		during = tried.Load()
 	}
 	if _, err := n.Fit(data, run); err != nil {
 		t.Fatal(err)
 	}
-	if during != 2 || layer.last.Load() != 0 {
+	if during != 2 && pause < idleTime || layer.last.Load() != 0 {
 		t.Errorf("during a run: got tiling %d tried and %d in use, want the refused one still, and the usual one", during, layer.last.Load())
 	}
 	if err := <-over; err != nil {

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -21,8 +20,8 @@ import (
 //
 // Packed programs work in place: there is no second copy of the state to go back to. A step
 // whose loss or gradients are not finite, or so large that weights might not be after it, leaves
-// the state as it was, and so do all after it. A weight that an optimizer of one's own makes
-// infinite of finite gradients stays as it was, and the step is the last. The state is bound to
+// the state as it was, and so do all after it. Of an optimizer that is not [optim.Bounded] the
+// weights are checked too, before one is written. The state is bound to
 // the net's names now and then, at an epoch's test and at the end of a run. It is unpacked for
 // that right after the chunk is requested, while the devices work on the chunk, since that takes
 // the host milliseconds.
@@ -179,9 +178,8 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 	gradients = clipped(n.config.Optimizer, gradients)
 	next = make([]*Node, len(parts)*(1+len(moments)))
 	halted := Max(Max(state[len(state)-1], t.anyNotFinite(f.mean)), t.tooLarge(sums, rate))
-	going := Equal(halted, ZerosLike(halted))
-	unknown := reflect.TypeOf(n.config.Optimizer).PkgPath() != reflect.TypeFor[optim.SGD]().PkgPath()
-	var lost []*Node // weights that an optimizer of one's own makes infinite, of finite gradients
+	bounded := optim.Bounded(n.config.Optimizer)
+	var lost []*Node // weights that the optimizer makes infinite, of finite gradients
 	for k := range parts {
 		var m []*Node
 		for i := range moments {
@@ -191,18 +189,18 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 		for i := range moments {
 			next[(1+i)*len(parts)+k] = m[i]
 		}
-		if unknown {
-			finite := IsFinite(next[k])
-			next[k], lost = Where(finite, next[k], state[k]), append(lost, someOf(LogicalNot(finite)))
+		if !bounded {
+			lost = append(lost, someOf(LogicalNot(IsFinite(next[k]))))
 		}
 	}
-	if unknown {
+	if !bounded {
 		halted = Max(halted, ReduceAllMax(Concatenate(lost, 0)))
 	}
 	next = append(next, now...)
 	for _, i := range others {
 		next = append(next, f.variables[i])
 	}
+	going := Equal(halted, ZerosLike(halted))
 	for k, x := range next {
 		next[k] = Where(BroadcastToShape(going, shapes.Make(dtypes.Bool, x.Shape().Dimensions...)), x, state[k])
 	}

@@ -2,11 +2,10 @@ package fit
 
 import (
 	"fmt"
-	"reflect"
 
-	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/optim"
 )
 
 // Plan is how Fit would train: kernels, devices and programs, and why.
@@ -58,7 +57,7 @@ func (n *Net) decide(data *Set, t Train, use plan.Use) (*plan.Plan, error) {
 func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 	t = plan.Training{
 		Target: n.target, Net: n.model, StateBytes: n.stateBytes(), StateArrays: len(n.layout.all()), Convolves: n.convolves, FeedForward: n.feedForward,
-		Carries: len(n.carriedSlots()) > 0, ForwardFLOPs: n.forward, Rule: ruleOf(n.config.Optimizer), Batch: batch, Known: n.known,
+		Carries: len(n.carriedSlots()) > 0, ForwardFLOPs: n.forward, Rule: optim.RuleOf(n.config.Optimizer), Batch: batch, Known: n.known,
 		Numbers: s.N * s.size, Attentions: n.attentions, Options: n.lowering(),
 		Settings: plan.Settings{Kernels: n.config.Kernels, Loop: n.loop, Unroll: n.unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
 			PackState: n.packing},
@@ -104,24 +103,4 @@ func (n *Net) available(s *Set, batch int) (*plan.Set, error) {
 		return nil, err
 	}
 	return t.Available()
-}
-
-// ruleOf is an optimizer's step as kernels are made from it, nil if it has none. A type that
-// embeds an optimizer has that one's Rule, too, and may have an Update of its own: its rule is
-// not used.
-func ruleOf(o Optimizer) kernels.Rule {
-	r, is := o.(interface{ Rule() kernels.Rule })
-	if !is {
-		return nil
-	}
-	if t := reflect.TypeOf(o); t.Kind() == reflect.Struct {
-		for i := range t.NumField() {
-			if f := t.Field(i); f.Anonymous {
-				if _, promoted := f.Type.MethodByName("Rule"); promoted {
-					return nil
-				}
-			}
-		}
-	}
-	return r.Rule()
 }

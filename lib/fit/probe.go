@@ -35,11 +35,17 @@ func (n *Net) explain(ctx context.Context, e *result.NotFiniteError, s *Set, siz
 	if flags, err = n.probe(ctx, s, size, order, first, bad-1, state, rate); err != nil {
 		return err
 	}
+	blameStepBefore(e, flags, s.Name, names)
+	return nil
+}
+
+// blameStepBefore names the data of the step before one whose weights are not finite, where a
+// probe found its numbers to be at fault.
+func blameStepBefore(e *result.NotFiniteError, flags []int32, data string, layers []string) {
 	before := result.NotFiniteError{}
-	if located(&before, flags, s.Name, names); before.Data != "" {
+	if located(&before, flags, data, layers); e.Part == "weights" && before.Data != "" {
 		e.Part, e.Layer, e.Data, e.Example = before.Part, "", before.Data, before.Example
 	}
-	return nil
 }
 
 // probe does some steps again, and runs a probeProgram on the batch after them.

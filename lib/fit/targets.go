@@ -38,7 +38,10 @@ func (n *Net) targets(name string, y any, examples int) (any, error) {
 		if len(n.output) == 0 {
 			return nil, fmt.Errorf("fit: %s: cross entropy of %s, whose layer %s returns %v: want a net that returns one number a class", name, n.model.Name, last(n.model.Names()), n.output)
 		}
-		if v.Len() == examples*width && n.classes() > 1 {
+		if n.classes() == 1 {
+			return nil, n.oneClass(name)
+		}
+		if v.Len() == examples*width {
 			return oneHot(name, v, n.classes())
 		}
 		if floats {
@@ -62,6 +65,11 @@ func (n *Net) targets(name string, y any, examples int) (any, error) {
 	return n.labels(name, v, examples)
 }
 
+// oneClass is the error of labels for a net that has one class: whatever it returns is right.
+func (n *Net) oneClass(name string) error {
+	return fmt.Errorf("fit: %s: labels for layer %s of %s, which returns %v, one class: want a unit for each class, or numbers as []float32 with losses.BinaryCrossEntropy or another loss of numbers", name, last(n.model.Names()), n.model.Name, n.output)
+}
+
 // integerAt is element i of integers of any type.
 func integerAt(v reflect.Value, i int) (x int64, text string) {
 	switch e := v.Index(i); {
@@ -76,6 +84,9 @@ func integerAt(v reflect.Value, i int) (x int64, text string) {
 
 // labels are integers as labels of the net's classes.
 func (n *Net) labels(name string, v reflect.Value, examples int) ([]int32, error) {
+	if n.classes() == 1 && !n.ownLoss() && !n.freeLabels() {
+		return nil, n.oneClass(name)
+	}
 	positions := shapes.Make(dtypes.Int32, n.positions()...).Size()
 	switch {
 	case v.Len() == examples*positions:

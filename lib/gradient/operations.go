@@ -17,7 +17,7 @@ func init() {
 			return []*Node{Mul(v, MulScalar(Mul(y, Square(y)), -0.5))}
 		},
 		NodeTypeExpm1: func(y *Node, in []*Node, v *Node) []*Node { return []*Node{Mul(v, AddScalar(y, 1))} },
-		NodeTypeFloor: constant, NodeTypeCeil: constant, NodeTypeRound: constant,
+		NodeTypeFloor: constant, NodeTypeCeil: constant, NodeTypeRound: constant, NodeTypeArgMinMax: constant,
 		NodeTypeClamp: func(_ *Node, in []*Node, v *Node) []*Node {
 			inside := LogicalAnd(GreaterOrEqual(in[1], in[0]), LessOrEqual(in[1], in[2]))
 			return []*Node{nil, Where(inside, v, ZerosLike(v)), nil}

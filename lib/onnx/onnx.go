@@ -17,7 +17,10 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"runtime"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -53,11 +56,16 @@ func Open(path string) (m *Model, err error) {
 	defer func() {
 		if r := recover(); r != nil { // as onnx-gomlx does where it does not understand a file
 			err = fmt.Errorf("onnx: %s: %v", path, r)
+			if wrong, is := r.(runtime.Error); is {
+				err = fmt.Errorf("onnx: %s: damaged, or no ONNX file: %w", path, wrong)
+			}
 		}
 	}()
 	file, err := parser.ParseFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("onnx: %s: %w", path, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("onnx: %w", err)
+	} else if err != nil {
+		return nil, fmt.Errorf("onnx: %s: damaged, or no ONNX file: %w", path, err)
 	}
 	m = &Model{Path: path, file: file, kinds: map[string]dtypes.DType{}}
 	m.Outputs, _ = file.Outputs()

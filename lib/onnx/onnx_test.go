@@ -102,6 +102,12 @@ func TestRefuses(t *testing.T) {
 	if _, err := Open(bad); err == nil || !strings.Contains(err.Error(), "bad.onnx") {
 		t.Errorf("got %v", err)
 	}
+	for name, text := range map[string]string{"empty": "", "text": "\x08\x07garbage\xff\xff"} {
+		os.WriteFile(bad, []byte(text), 0o600)
+		if _, err := Open(bad); err == nil || !strings.Contains(err.Error(), "damaged, or no ONNX file") {
+			t.Errorf("%s: got %v, want that it is damaged", name, err)
+		}
+	}
 }
 
 // TestRoundTrip holds that a file of net.Export is read back as a net with the same results.

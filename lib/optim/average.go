@@ -57,7 +57,7 @@ func (o SWA) share() elementwise.Expr {
 
 // averaged is a rule that also keeps an average.
 func averaged(o Optimizer, share elementwise.Expr) *elementwise.Rule {
-	inner := o.Rule()
+	inner := RuleOf(o)
 	if inner == nil {
 		return nil
 	}

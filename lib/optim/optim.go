@@ -48,6 +48,83 @@ func All() []Optimizer {
 	return []Optimizer{SGD{}, SGD{Momentum: 0.9}, Adam{}, AdamW{}, AdaDelta{}, Adagrad{}, Lion{}, NAdam{}, RMSprop{}}
 }
 
+// RuleOf is an optimizer's step as expressions, from which kernels are made; nil if it has none.
+// A type of another package that embeds an optimizer has that one's Rule, too, and may have an
+// Update of its own: its rule is not used.
+func RuleOf(o any) *elementwise.Rule {
+	r, is := o.(interface{ Rule() *elementwise.Rule })
+	if !is {
+		return nil
+	}
+	if t := typeOf(o); t.Kind() == reflect.Struct && !isOurs(o) {
+		for i := range t.NumField() {
+			if f := t.Field(i); f.Anonymous {
+				if _, promoted := f.Type.MethodByName("Rule"); promoted {
+					return nil
+				}
+			}
+		}
+	}
+	return r.Rule()
+}
+
+// here is the path of this package.
+var here = reflect.TypeFor[Adam]().PkgPath()
+
+func isOurs(o any) bool { return typeOf(o).PkgPath() == here }
+
+// typeOf is the type of o, or of what it points to.
+func typeOf(o any) reflect.Type {
+	t := reflect.TypeOf(o)
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}
+
+// mostRate is what learning rates may be multiplied by in a [Bounded] optimizer.
+const mostRate = 1e6
+
+// Bounded says whether steps of gradients that are far from infinite leave finite weights,
+// whatever they are: there is no optimizer or schedule of another package, and nothing that
+// multiplies the learning rate without limit.
+func Bounded(o any) bool { return bounded(reflect.ValueOf(o)) }
+
+func bounded(v reflect.Value) bool {
+	if path := v.Type().PkgPath(); path != "" && path != here {
+		return false
+	}
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		return v.IsNil() || bounded(v.Elem())
+	case reflect.Slice:
+		for i := range v.Len() {
+			if !bounded(v.Index(i)) {
+				return false
+			}
+		}
+	case reflect.Struct:
+		switch o := v.Interface().(type) {
+		case Exponential:
+			return o.By <= 1
+		case StepDecay:
+			return o.By <= 1
+		case Groups:
+			for _, g := range o.Groups {
+				if g.Rate > mostRate || g.Optimizer != nil && or(g.Rate, 1)*proportion(g.Optimizer, o.Optimizer) > mostRate {
+					return false
+				}
+			}
+		}
+		for i := range v.NumField() {
+			if !bounded(v.Field(i)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // choosing is an optimizer that treats variables differently.
 type choosing interface {
 	choose(variable string, shape shapes.Shape) Optimizer
@@ -78,6 +155,12 @@ func Check(o interface {
 	Title() (name string, moments []string)
 	Rate() float64
 }) error {
+	if t := reflect.TypeOf(o); t.Kind() == reflect.Pointer && isOurs(o) {
+		return fmt.Errorf("got an optimizer that is a %s: want %s{…}, without &", t, t.Elem())
+	}
+	if _, is := o.(choosing); is && !isOurs(o) {
+		return fmt.Errorf("%T embeds an optimizer that wraps another one, and would be left out of the steps: want the wrapper around it, such as optim.Clipped{Optimizer: %[1]T{}}", o)
+	}
 	if c, is := o.(interface{ check() error }); is {
 		return c.check()
 	}
@@ -96,7 +179,7 @@ func Check(o interface {
 		return err
 	}
 	v := reflect.ValueOf(o)
-	if v.Kind() != reflect.Struct || v.Type().PkgPath() != reflect.TypeFor[Adam]().PkgPath() {
+	if v.Kind() != reflect.Struct || v.Type().PkgPath() != here {
 		return nil
 	}
 	for i := range v.NumField() {

@@ -56,7 +56,7 @@ func (o Scheduled) choose(variable string, shape shapes.Shape) Optimizer {
 
 // ratedRule is an optimizer's rule with rate·factor for rate.
 func ratedRule(o Optimizer, factor elementwise.Expr) *elementwise.Rule {
-	inner := o.Rule()
+	inner := RuleOf(o)
 	if inner == nil {
 		return nil
 	}

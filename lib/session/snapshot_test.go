@@ -238,6 +238,32 @@ func TestExport(t *testing.T) {
 	}
 }
 
+// TestRollbackLasts holds that a crash right after a rollback does not take it back.
+func TestRollbackLasts(t *testing.T) {
+	p := serve(t)
+	s := p.open("lasts")
+	for name, prefix := range map[string]string{"all": "", "a part": "w"} {
+		bindAll(t, s, map[string][]float32{"w": {1}, "v": {1}})
+		if _, err := s.Snapshot("one"); err != nil {
+			t.Fatal(err)
+		}
+		bindAll(t, s, map[string][]float32{"w": {2}, "v": {1}})
+		if _, err := s.Rollback("one", prefix); err != nil {
+			t.Fatal(err)
+		}
+		syscall.Kill(p.worker(s), syscall.SIGKILL)
+		s.Wait()
+		s = p.reopen("lasts")
+		a, err := s.Array("w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := values(t, a); got[0] != 1 {
+			t.Errorf("%s: got %v after a rollback and a crash, want 1", name, got)
+		}
+	}
+}
+
 // TestRecovery ends processes in every way and looks what comes back.
 func TestRecovery(t *testing.T) {
 	tests := []struct {

@@ -113,6 +113,9 @@ type Row struct {
 
 // String has a line for what was loaded, and one for each variable and array that was not.
 func (t Table) String() string {
+	if t.File == "" {
+		return "nothing was loaded"
+	}
 	numbers := 0
 	types := map[string]bool{}
 	var kinds []string

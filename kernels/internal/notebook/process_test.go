@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -293,6 +295,26 @@ func TestStop(t *testing.T) {
 				t.Errorf("the next cell got %q, want 2", got)
 			}
 		})
+	}
+}
+
+// TestStopBuild holds that a cell that is stopped while its modules are fetched was stopped,
+// whatever the go command says of that.
+func TestStopBuild(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		stop()
+		select {
+		case <-r.Context().Done():
+		case <-time.After(30 * time.Second):
+		}
+	}))
+	defer proxy.Close()
+	t.Setenv("GOPROXY", proxy.URL)
+	t.Setenv("GONOSUMDB", "*")
+	r := newNotebook(t).Execute(ctx, jupyter.ExecuteRequest{Code: "import \"example.com/nowhere\"\nnowhere.X()", Count: 1}, &stopper{began: make(chan struct{})})
+	if ctx.Err() == nil || r.Err == nil || r.Err.Name != nameInterrupt {
+		t.Errorf("got error %v, context %v, want %s", r.Err, ctx.Err(), nameInterrupt)
 	}
 }
 

@@ -57,12 +57,17 @@ func (x *execution) say(notes []string) {
 var errStale = errors.New("a kept value is stale")
 
 // build makes a binary of Go code; it is nil when there is nothing to run.
-func (x *execution) build(ctx context.Context, src parse.Source) (*keep.Program, *build.Binary, error) {
+func (x *execution) build(ctx context.Context, src parse.Source) (program *keep.Program, binary *build.Binary, err error) {
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = ctx.Err() // in place of what a step that was stopped says
+		}
+	}()
 	n := x.n
 	n.building.Lock()
 	defer n.building.Unlock()
 	began := time.Now()
-	program, err := n.composer.Compose(ctx, src)
+	program, err = n.composer.Compose(ctx, src)
 	for tries := 0; err != nil && tries < maxFetches; tries++ {
 		fetched, failed := x.fetch(ctx, err)
 		if !fetched {

@@ -116,6 +116,14 @@ func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error)
 	if prefix == "" {
 		w.restored(s, r)
 	}
+	if unsaved == nil { // else a crash would restore what there was before
+		w.mu.Lock()
+		m = w.freeze(s)
+		w.mu.Unlock()
+		if _, err := w.snapshotLocked(m, "", r.number); err != nil {
+			w.trouble(s, err)
+		}
+	}
 	info := s.archive.info(r)
 	info.Arrays = len(names)
 	if unsaved != nil {

@@ -47,12 +47,19 @@ func (l Lowering) flash(q, k, v *Node, a models.Attending) *Node {
 		f.Window = 0
 	}
 	var lengths []*Node
-	if a.Lengths != nil {
-		lengths = []*Node{AddScalar(ZerosLike(a.Lengths), float64(q.Shape().Dimensions[1])), a.Lengths}
+	seen := func(x *Node) *Node { return x }
+	if a.Lengths != nil { // cuDNN wants a key for each example, and reads no more than there are
+		there := ClipScalar(a.Lengths, 1, float64(k.Shape().Dimensions[1]))
+		lengths = []*Node{AddScalar(ZerosLike(a.Lengths), float64(q.Shape().Dimensions[1])), there}
+		some := GreaterThan(a.Lengths, ZerosLike(a.Lengths))
+		seen = func(x *Node) *Node { // without what examples of no keys have
+			d := x.Shape().Dimensions
+			return Where(BroadcastToDims(Reshape(some, d[0], 1, 1, 1), d...), x, ZerosLike(x))
+		}
 	}
 	y, statistics := l.Calls.Attention(f, q, k, v, lengths...)
-	return gradient.Define(y, []*Node{q, k, v}, func(dy *Node) []*Node {
-		return l.Calls.AttentionGradient(f, q, k, v, statistics, dy, y, lengths...)
+	return gradient.Define(seen(y), []*Node{q, k, v}, func(dy *Node) []*Node {
+		return l.Calls.AttentionGradient(f, q, k, v, statistics, seen(dy), y, lengths...)
 	})
 }
 
@@ -108,7 +115,7 @@ func padded(x *Node, axis, multiple int) *Node {
 	}
 	pads := make([]compute.PadAxis, x.Rank())
 	pads[axis].End = lack
-	return gradient.Padded(x, ScalarZero(x.Graph(), x.DType()), pads...)
+	return Pad(x, ScalarZero(x.Graph(), x.DType()), pads...)
 }
 
 // randomState is a state for random numbers of its own, one of those of a net's generator.

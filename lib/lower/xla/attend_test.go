@@ -248,7 +248,7 @@ func near(t *testing.T, what string, got, want []float64, share float64) {
 	largest, off := 0.0, 0.0
 	for i := range min(len(got), len(want)) {
 		largest = max(largest, math.Abs(want[i]))
-		if d := math.Abs(got[i] - want[i]); !(d <= off) {
+		if d := math.Abs(got[i] - want[i]); !(d <= off) && off == off { // a NaN stays
 			off = d
 		}
 	}
@@ -324,6 +324,55 @@ func TestAttendLengths(t *testing.T) {
 		}
 		y, gradients := c.run(t, chosen)
 		c.compare(t, "chosen blocks", y, gradients, want, wantGradients, share)
+	}
+}
+
+// strict are calls of attention that want a key for each example and no more than there are, as
+// cuDNN's do: else their results are NaN.
+type strict struct{ Calls }
+
+func (strict) checked(x *Node, keys int, lengths []*Node) *Node {
+	wrong := LogicalOr(LessThan(lengths[1], OnesLike(lengths[1])), GreaterThan(lengths[1], AddScalar(ZerosLike(lengths[1]), float64(keys))))
+	d := x.Shape().Dimensions
+	return Where(BroadcastToDims(Reshape(wrong, d[0], 1, 1, 1), d...), FillScalar(x.Graph(), x.Shape(), math.NaN()), x)
+}
+
+func (c strict) Attention(f Flash, q, k, v *Node, lengths ...*Node) (y, statistics *Node) {
+	y = models.Attend(StopGradient(q), StopGradient(k), StopGradient(v), models.Attending{Scale: f.Scale, Causal: f.Causal, Window: f.Window, Lengths: lengths[1]})
+	return c.checked(y, k.Shape().Dimensions[1], lengths), nil
+}
+
+func (c strict) AttentionGradient(f Flash, q, k, v, _, dy, y *Node, lengths ...*Node) []*Node {
+	in := []*Node{Identity(StopGradient(q)), Identity(StopGradient(k)), Identity(StopGradient(v))}
+	again := models.Attend(in[0], in[1], in[2], models.Attending{Scale: f.Scale, Causal: f.Causal, Window: f.Window, Lengths: lengths[1]})
+	l := gradient.Final(ReduceAllSum(Mul(again, StopGradient(dy))), in...)
+	for i, x := range l {
+		l[i] = c.checked(x, k.Shape().Dimensions[1], lengths)
+	}
+	return l
+}
+
+// TestAttendNoKeys holds that examples of no keys, or of more than there are, are no lengths
+// for cuDNN: the result and the gradients of such an example are zeros, as they are elsewhere.
+func TestAttendNoKeys(t *testing.T) {
+	t.Parallel()
+	backend := cpu(t)
+	flash := lowered{backend, Lowering{Target: lower.Target{Platform: "cuda", CuDNN: true}, Calls: strict{}, Options: lower.Options{Attention: lower.AttentionChoice{Form: lower.CuDNNAttention}}}}
+	for _, c := range []attending{
+		{N: 3, Queries: 4, Keys: 5, Heads: 2, Groups: 1, Size: 8, Lengths: []int32{3, 0, 5}, dtype: dtypes.BFloat16},
+		{N: 3, Queries: 4, Keys: 4, Heads: 2, Groups: 2, Size: 8, Causal: true, Lengths: []int32{0, 9, -1}, dtype: dtypes.BFloat16},
+	} {
+		c.defaults()
+		want, wantGradients := c.want()
+		y, gradients := c.run(t, flash)
+		c.compare(t, "cuDNN's", y, gradients, want, wantGradients, 1.0/128)
+		plain, plainGradients := c.run(t, backend)
+		c.compare(t, "plain", plain, plainGradients, want, wantGradients, 1.0/128)
+		for i, x := range y {
+			if row := len(y) / c.N; c.Lengths[i/row] <= 0 && x != 0 {
+				t.Fatalf("%s: number %d is %g, want 0", &c, i, x)
+			}
+		}
 	}
 }
 

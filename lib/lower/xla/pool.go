@@ -6,7 +6,6 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/gradient"
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
@@ -57,7 +56,7 @@ func (o overlapping) pool(x *Node) *Node {
 	g, padded := x.Graph(), StopGradient(x)
 	if o.pad > 0 {
 		rim := compute.PadAxis{Start: o.pad, End: o.pad}
-		padded = gradient.Padded(padded, Infinity(g, x.DType(), -1), compute.PadAxis{}, rim, rim, compute.PadAxis{})
+		padded = Pad(padded, Infinity(g, x.DType(), -1), compute.PadAxis{}, rim, rim, compute.PadAxis{})
 	}
 	d := padded.Shape().Dimensions
 	height, width := (d[1]-o.window)/o.stride+1, (d[2]-o.window)/o.stride+1
@@ -91,7 +90,7 @@ func (o overlapping) back(v, at *Node, height, width int) *Node {
 			return compute.PadAxis{Start: before, End: all - before - (windows-1)*o.stride - 1, Interior: o.stride - 1}
 		}
 		part := Where(Equal(at, Const(g, int32(k))), v, none)
-		parts = append(parts, gradient.Padded(part, none, compute.PadAxis{}, spread(k/o.window, d[1], height), spread(k%o.window, d[2], width), compute.PadAxis{}))
+		parts = append(parts, Pad(part, none, compute.PadAxis{}, spread(k/o.window, d[1], height), spread(k%o.window, d[2], width), compute.PadAxis{}))
 	}
 	return Slice(added(parts), AxisRange(), AxisRange(o.pad, height-o.pad), AxisRange(o.pad, width-o.pad), AxisRange())
 }

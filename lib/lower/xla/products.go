@@ -4,7 +4,6 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/gradient"
 	"gaiden/lib/lower"
 )
 
@@ -46,7 +45,7 @@ func convolveBlocks(x, w *Node, pads [2][2]int) *Node {
 	zero := ScalarZero(w.Graph(), w.DType())
 	var columns []*Node
 	for at := range b.Block {
-		w := gradient.Padded(w, zero, compute.PadAxis{}, compute.PadAxis{Start: at, End: b.Block - 1 - at}, compute.PadAxis{}, compute.PadAxis{})
+		w := Pad(w, zero, compute.PadAxis{}, compute.PadAxis{Start: at, End: b.Block - 1 - at}, compute.PadAxis{}, compute.PadAxis{})
 		columns = append(columns, Reshape(w, b.Tall*b.Seen(), 1, b.Channels))
 	}
 	weights := Reshape(Concatenate(columns, 1), b.Tall*b.Seen(), b.Block*b.Channels)
@@ -109,7 +108,7 @@ func imageProduct(v, w *Node) *Node {
 	for i := range k[0] {
 		for j := range k[1] {
 			tap := Reshape(Slice(taps, AxisRange(), AxisRange(), AxisRange(), AxisElem(i*k[1]+j)), d[0], d[1], d[2], k[2])
-			placed = append(placed, gradient.Padded(tap, zero, compute.PadAxis{}, compute.PadAxis{Start: i, End: k[0] - 1 - i}, compute.PadAxis{Start: j, End: k[1] - 1 - j}, compute.PadAxis{}))
+			placed = append(placed, Pad(tap, zero, compute.PadAxis{}, compute.PadAxis{Start: i, End: k[0] - 1 - i}, compute.PadAxis{Start: j, End: k[1] - 1 - j}, compute.PadAxis{}))
 		}
 	}
 	return added(placed)
@@ -127,7 +126,7 @@ func imageRows(v, w *Node, height, width int, pads [2][2]int) *Node {
 	var placed []*Node
 	for i := range k[0] {
 		row := Reshape(Slice(rows, AxisRange(), AxisRange(), AxisRange(), AxisElem(i)), d[0], d[1], wide, k[2])
-		placed = append(placed, gradient.Padded(row, zero, compute.PadAxis{}, compute.PadAxis{Start: i, End: k[0] - 1 - i}, compute.PadAxis{}, compute.PadAxis{}))
+		placed = append(placed, Pad(row, zero, compute.PadAxis{}, compute.PadAxis{Start: i, End: k[0] - 1 - i}, compute.PadAxis{}, compute.PadAxis{}))
 	}
 	return Slice(added(placed), AxisRange(), AxisRange(pads[0][0], pads[0][0]+height), AxisRange(pads[1][0], pads[1][0]+width))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"go/token"
+	"go/types"
 	"path"
 	"regexp"
 	"slices"
@@ -41,6 +42,9 @@ var undefinedMember = regexp.MustCompile(`^([\pL_][\pL\pN_]*)\.([\pL_][\pL\pN_]*
 
 var undefinedExport = regexp.MustCompile(`^undefined: ([\pL_][\pL\pN_]*)\.([\pL_][\pL\pN_]*)$`)
 
+// misused is a variable where a function or a type should be.
+var misused = regexp.MustCompile(`^(?:invalid operation: cannot call )?([\pL_][\pL\pN_]*) \((?:package-level )?variable(?: of type .*)?\)(?:: .* is not a function| is not a type)$`)
+
 // exported suggests what was probably meant of a package's names.
 func (c *Composer) exported(w *writer, name, member string) string {
 	for _, im := range w.imports {
@@ -77,7 +81,23 @@ func notKept(cell int, name string) string {
 // probably meant.
 func (c *Composer) shadows(w *writer, name, member string) string {
 	ctx := context.Background()
-	cell := 0
+	cell := earlier(w, name)
+	if path, ok := c.Module.Resolve(ctx, name, []string{member}); cell > 0 && ok && build.Exports(c.Module.TypesOf(ctx, path), member) {
+		return name + " is a variable since cell " + strconv.Itoa(cell) + "; %del " + name + " brings the package back"
+	}
+	return ""
+}
+
+// hides says that a variable of an earlier cell hides a word of Go, such as len or string.
+func hides(w *writer, name string) string {
+	if cell := earlier(w, name); cell > 0 && types.Universe.Lookup(name) != nil {
+		return name + " is a variable since cell " + strconv.Itoa(cell) + "; %del " + name + " brings Go's own back"
+	}
+	return ""
+}
+
+// earlier is the cell before this one that has defined a variable, 0 if none has.
+func earlier(w *writer, name string) (cell int) {
 	for _, l := range w.loads {
 		if l.ident == name {
 			cell = l.cell
@@ -88,10 +108,7 @@ func (c *Composer) shadows(w *writer, name, member string) string {
 			cell = d.Cell
 		}
 	}
-	if path, ok := c.Module.Resolve(ctx, name, []string{member}); cell > 0 && ok && build.Exports(c.Module.TypesOf(ctx, path), member) {
-		return name + " is a variable since cell " + strconv.Itoa(cell) + "; %del " + name + " brings the package back"
-	}
-	return ""
+	return cell
 }
 
 // words are names that Go has not, but others have, and what to write instead.
@@ -131,6 +148,9 @@ func (c *Composer) hint(w *writer, message string) string {
 	}
 	if m := undefinedExport.FindStringSubmatch(message); m != nil {
 		return c.exported(w, m[1], m[2])
+	}
+	if m := misused.FindStringSubmatch(message); m != nil {
+		return hides(w, m[1])
 	}
 	if strings.Contains(message, "does not satisfy graph.ExecGraphFn") {
 		return "a graph function takes a *graph.Graph, or nodes (node.Graph() is their graph), or a graph and a slice of nodes; it returns nodes"

@@ -1,0 +1,209 @@
+package xla
+
+import (
+	"math"
+	"sort"
+	"testing"
+
+	"github.com/gomlx/compute"
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	_ "gaiden/lib/gradient"
+)
+
+// differentiable are operations of GoMLX as nets call them, of 24 numbers that are all different.
+var differentiable = map[string]func(x *Node) *Node{
+	// one number
+	"Abs": Abs, "Neg": Neg, "Exp": Exp, "Expm1": Expm1, "Log": Log, "Log1p": Log1p, "Sin": Sin, "Cos": Cos, "Tanh": Tanh, "Sqrt": Sqrt, "Rsqrt": Rsqrt, "Square": Square,
+	"Sigmoid": Sigmoid, "Erf": Erf, "Inverse": Inverse, "Softplus": Softplus, "OneMinus": OneMinus, "MirroredLog1p": MirroredLog1p,
+	"Sign": func(x *Node) *Node { return Mul(x, Sign(AddScalar(x, -1))) }, "Floor": func(x *Node) *Node { return Mul(x, Floor(x)) },
+	"Ceil": func(x *Node) *Node { return Mul(x, Ceil(x)) }, "Round": func(x *Node) *Node { return Mul(x, Round(x)) },
+	"SignPlusOrMinus":   func(x *Node) *Node { return Mul(x, SignPlusOrMinus(AddScalar(x, -1))) },
+	"PositiveIndicator": func(x *Node) *Node { return Mul(x, PositiveIndicator(AddScalar(x, -1))) },
+	"IsFinite":          func(x *Node) *Node { return Where(IsFinite(x), Square(x), x) }, "IsNaN": func(x *Node) *Node { return Where(IsNaN(x), x, Square(x)) },
+	"ConvertDType": func(x *Node) *Node { return ConvertDType(Square(ConvertDType(x, dtypes.Float64)), dtypes.Float64) },
+	"mask": func(x *Node) *Node {
+		return Mul(x, ConvertDType(GreaterThan(x, ScalarOne(x.Graph(), x.DType())), x.DType()))
+	},
+	"integers": func(x *Node) *Node { return Mul(x, ConvertDType(ConvertDType(x, dtypes.Int32), x.DType())) },
+	// two numbers
+	"Add": func(x *Node) *Node { return Mul(Add(x, Square(x)), x) }, "Sub": func(x *Node) *Node { return Sub(x, Square(x)) }, "Div": func(x *Node) *Node { return Div(x, AddScalar(Square(x), 1)) },
+	"Pow": func(x *Node) *Node { return Pow(x, Sin(x)) }, "PowScalar": func(x *Node) *Node { return PowScalar(x, 3) }, "Max": func(x *Node) *Node { return Max(x, Sin(MulScalar(x, 3))) },
+	"Min": func(x *Node) *Node { return Min(x, Sin(MulScalar(x, 3))) }, "MaxScalar": func(x *Node) *Node { return MaxScalar(x, 1) }, "Mod": func(x *Node) *Node { return Mod(x, MulScalar(x, 0.3)) },
+	"Atan2": func(x *Node) *Node { return Atan2(x, AddScalar(Square(x), 1)) }, "LogAddExp": func(x *Node) *Node { return LogAddExp(x, Square(x)) },
+	"Clip": func(x *Node) *Node { return Mul(x, ClipScalar(x, 0.5, 1.5)) }, "Where": func(x *Node) *Node { return Where(GreaterThan(x, OnesLike(x)), Square(x), Sin(x)) },
+	// reductions
+	"ReduceSum": func(x *Node) *Node { return ReduceSum(Square(at(x)), 1) }, "ReduceMean": func(x *Node) *Node { return ReduceMean(Square(at(x)), 0, 2) },
+	"ReduceMax": func(x *Node) *Node { return ReduceMax(at(x), 1) }, "ReduceMin": func(x *Node) *Node { return ReduceMin(at(x), 2) }, "ReduceMultiply": func(x *Node) *Node { return ReduceMultiply(at(x), 1) },
+	"ReduceVariance": func(x *Node) *Node { return ReduceVariance(at(x), 1) }, "ReduceSkewness": func(x *Node) *Node { return ReduceSkewness(at(x), 1) },
+	"MaskedReduceMax": func(x *Node) *Node { x = at(x); return MaskedReduceMax(x, LessThan(x, AddScalar(OnesLike(x), 0.5)), 1) },
+	"MaskedReduceMean": func(x *Node) *Node {
+		x = at(x)
+		return MaskedReduceMean(x, LessThan(x, AddScalar(OnesLike(x), 0.5)), 1)
+	},
+	"L1Norm": func(x *Node) *Node { return L1Norm(at(x), 1) }, "L2Norm": func(x *Node) *Node { return L2Norm(at(x), 1) }, "L2Normalize": func(x *Node) *Node { return L2Normalize(at(x), 1) },
+	"Softmax": func(x *Node) *Node { return Softmax(at(x), -1) }, "LogSoftmax": func(x *Node) *Node { return LogSoftmax(at(x), 1) },
+	"MaskedSoftmax":    func(x *Node) *Node { x = at(x); return MaskedSoftmax(x, LessThan(x, AddScalar(OnesLike(x), 0.5)), 1) },
+	"CosineSimilarity": func(x *Node) *Node { return CosineSimilarity(at(x), Square(at(x)), 1) },
+	"ArgMax":           func(x *Node) *Node { return Mul(ReduceSum(at(x), 1), ConvertDType(ArgMax(at(x), 1), x.DType())) },
+	"CumSum":           func(x *Node) *Node { return CumSum(at(x), 1) }, "ConsecutiveDifference": func(x *Node) *Node { return ConsecutiveDifference(at(x), 2, true) },
+	// shapes
+	"Reshape": func(x *Node) *Node { return Reshape(Square(x), 4, 6) }, "Transpose": func(x *Node) *Node { return TransposeAllAxes(at(x), 2, 0, 1) }, "Reverse": func(x *Node) *Node { return Reverse(at(x), 1) },
+	"Slice": func(x *Node) *Node { return Slice(at(x), AxisRange(), AxisRange(0, 3).Stride(2), AxisRange(1)) }, "Concatenate": func(x *Node) *Node { return Concatenate([]*Node{at(x), Square(at(x))}, 1) },
+	"Stack": func(x *Node) *Node { return Stack([]*Node{x, Square(x)}, 1) }, "Split": func(x *Node) *Node { return Split(at(x), 2, 2)[1] }, "BroadcastToDims": func(x *Node) *Node { return BroadcastToDims(Reshape(x, 24, 1), 24, 3) },
+	"Pad": func(x *Node) *Node {
+		return Pad(at(x), Scalar(x.Graph(), x.DType(), 3), compute.PadAxis{Start: 1}, compute.PadAxis{End: 2, Interior: 1}, compute.PadAxis{})
+	},
+	"Pad less": func(x *Node) *Node {
+		return Pad(at(x), Scalar(x.Graph(), x.DType(), 3), compute.PadAxis{Start: 1}, compute.PadAxis{Start: -1, End: 2, Interior: 1}, compute.PadAxis{End: -1})
+	},
+	"Pad fill": func(x *Node) *Node {
+		return Pad(at(x), ReduceAllSum(x), compute.PadAxis{Start: 1}, compute.PadAxis{End: 2}, compute.PadAxis{})
+	},
+	"Shift": func(x *Node) *Node { return ShiftLeft(at(x), 1, 0) }, "GrowRight": func(x *Node) *Node { return GrowRight(at(x), 1, 2, 1) }, "Triangle": func(x *Node) *Node { return TakeLowerTriangular(Reshape(x, 4, 6), 0) },
+	"Squeeze": func(x *Node) *Node { return Squeeze(InsertAxes(Square(x), 0), 0) },
+	"DynamicSlice": func(x *Node) *Node {
+		return DynamicSlice(at(x), []*Node{Const(x.Graph(), int32(1)), Const(x.Graph(), int32(0)), Const(x.Graph(), int32(1))}, []int{1, 2, 2})
+	},
+	"DynamicUpdateSlice": func(x *Node) *Node {
+		return DynamicUpdateSlice(at(x), Square(Slice(at(x), AxisRange(0, 1), AxisRange(0, 2), AxisRange(0, 2))), []*Node{Const(x.Graph(), int32(1)), Const(x.Graph(), int32(0)), Const(x.Graph(), int32(1))})
+	},
+	// indices and order
+	"Gather": func(x *Node) *Node { return Gather(Reshape(x, 8, 3), Const(x.Graph(), [][]int32{{1}, {7}, {1}})) },
+	"GatherSlices": func(x *Node) *Node {
+		return GatherSlices(at(x), []int{1}, Const(x.Graph(), [][]int32{{0}, {1}}), []int{2}, true)
+	},
+	"Scatter": func(x *Node) *Node {
+		return Scatter(Const(x.Graph(), [][]int32{{1}, {3}, {1}}), Reshape(x, 3, 8), shapes.Make(x.DType(), 5, 8), false, false)
+	},
+	"ScatterSum": func(x *Node) *Node {
+		return ScatterSum(Square(Reshape(x, 3, 8)), Const(x.Graph(), [][]int32{{1}, {2}, {1}}), Reshape(x, 3, 8), false, false)
+	},
+	"ScatterMax": func(x *Node) *Node {
+		return ScatterMax(Zeros(x.Graph(), shapes.Make(x.DType(), 3, 8)), Const(x.Graph(), [][]int32{{1}, {2}, {1}}), Reshape(x, 3, 8), false, false)
+	},
+	"ScatterUpdate": func(x *Node) *Node {
+		return ScatterUpdate(Square(Reshape(x, 3, 8)), Const(x.Graph(), [][]int32{{1}}), Slice(Reshape(x, 3, 8), AxisRange(2)), true, true)
+	},
+	"Sort": func(x *Node) *Node { return Sort(at(x), 1, true) }, "TopK": func(x *Node) *Node { v, _ := TopK(at(x), 2, 1); return v }, "BottomK": func(x *Node) *Node { v, _ := BottomK(at(x), 2, 2); return v },
+	"TopKMask": func(x *Node) *Node { return Where(TopKMask(at(x), 1, 1), Square(at(x)), at(x)) }, "OneHot": func(x *Node) *Node {
+		return Mul(Reshape(x, 24, 1), OneHot(ConvertDType(x, dtypes.Int32), 4, x.DType()))
+	},
+	// products
+	"MatMul": func(x *Node) *Node { return MatMul(Reshape(x, 4, 6), Reshape(Square(x), 6, 4)) }, "Dot": func(x *Node) *Node { return Dot(x, Square(x)).Product() },
+	"Einsum": func(x *Node) *Node { return Einsum("bij,bjk->bik", at(x), Reshape(Sin(x), 2, 4, 3)) }, "EinsumAxes": func(x *Node) *Node { return EinsumAxes(at(x), Square(at(x)), [][2]int{{1, 1}}, [][2]int{{0, 0}}) },
+	// convolutions and pools
+	"Convolve":           func(x *Node) *Node { return Convolve(images(x), kernel(x, 2, 2, 1, 3)).PadSame().Done() },
+	"Convolve strides":   func(x *Node) *Node { return Convolve(images(x), kernel(x, 2, 2, 1, 3)).Strides(2).PadSame().Done() },
+	"Convolve dilations": func(x *Node) *Node { return Convolve(images(x), kernel(x, 2, 2, 1, 3)).Dilations(2).PadSame().Done() },
+	"Convolve transposed": func(x *Node) *Node {
+		return Convolve(images(x), kernel(x, 2, 2, 1, 3)).InputDilationPerAxis(2, 2).PaddingPerDim([][2]int{{1, 1}, {1, 1}}).Done()
+	},
+	"Convolve groups": func(x *Node) *Node {
+		return Convolve(Reshape(x, 1, 3, 2, 4), kernel(x, 2, 2, 1, 4)).ChannelGroupCount(4).PadSame().Done()
+	},
+	"Convolve 1D": func(x *Node) *Node { return Convolve(Reshape(x, 1, 12, 2), kernel(x, 3, 2, 4)).PadSame().Done() }, "Convolve 3D": func(x *Node) *Node {
+		return Convolve(Reshape(x, 1, 2, 3, 4, 1), kernel(x, 2, 2, 2, 1, 3)).PadSame().Done()
+	},
+	"MaxPool": func(x *Node) *Node { return MaxPool(images(x)).Window(2).Done() }, "MaxPool same": func(x *Node) *Node { return MaxPool(images(x)).Window(3).Strides(1).PadSame().Done() },
+	"MinPool": func(x *Node) *Node { return MinPool(images(x)).Window(2).Done() }, "MeanPool": func(x *Node) *Node { return MeanPool(images(x)).Window(2).PadSame().Done() },
+	"SumPool": func(x *Node) *Node { return SumPool(images(x)).Window(2).Strides(1).Done() }, "ConcatPool": func(x *Node) *Node { return ConcatPool(images(x)).Window(2).Done() },
+	"Convolve cut": func(x *Node) *Node {
+		return Convolve(images(x), kernel(x, 2, 2, 1, 3)).PaddingPerDim([][2]int{{3, 0}, {0, 4}}).Done()
+	},
+	"Convolve batch groups": func(x *Node) *Node {
+		axes := ConvolveAxesConfig{InputBatch: 0, InputSpatial: []int{1, 2}, InputChannels: 3, KernelSpatial: []int{0, 1}, KernelInputChannels: 2, KernelOutputChannels: 3, OutputBatch: 0, OutputSpatial: []int{1, 2}, OutputChannels: 3}
+		return ConvGeneral(Reshape(x, 2, 3, 4, 1), kernel(x, 2, 2, 1, 4), axes, nil, nil, nil, nil, 1, 2)
+	},
+	"Convolve dilations of both": func(x *Node) *Node {
+		return Convolve(images(x), kernel(x, 2, 2, 1, 3)).InputDilationPerAxis(2, 1).DilationPerAxis(1, 3).PaddingPerDim([][2]int{{1, 0}, {2, 1}}).Done()
+	},
+	// interpolation
+	"Interpolate": func(x *Node) *Node { return Interpolate(images(x), 1, 8, 12, 1).Done() }, "Interpolate smaller": func(x *Node) *Node { return Interpolate(images(x), 1, 2, 3, 1).Done() },
+	"Interpolate nearest": func(x *Node) *Node { return Interpolate(images(x), 1, 8, 9, 1).Nearest().Done() }, "Interpolate corners": func(x *Node) *Node {
+		return Interpolate(images(x), 1, 7, 9, 1).HalfPixelCenters(false).AlignCorner(true).Done()
+	},
+	"Interpolate small": func(x *Node) *Node { return Interpolate(Reshape(x, 2, 2, 3, 2), 2, 4, 6, 2).Bilinear().Done() }, "Interpolate one axis": func(x *Node) *Node { return Interpolate(Reshape(x, 2, 6, 2), 2, 9, NoInterpolation).Done() },
+	"Interpolate channels": func(x *Node) *Node { return Interpolate(Reshape(x, 1, 2, 4, 3), 1, 4, 8, 3).Done() }, "Interpolate one number": func(x *Node) *Node { return Interpolate(Reshape(x, 24, 1, 1, 1), 24, 2, 2, 1).Done() },
+	// frequencies
+	"FFT": func(x *Node) *Node { y := FFT(Complex(at(x), Square(at(x)))); return Add(Real(y), Square(Imag(y))) }, "InverseFFT": func(x *Node) *Node {
+		y := InverseFFT(Complex(at(x), Square(at(x))))
+		return Add(Real(y), Square(Imag(y)))
+	},
+	"RealFFT": func(x *Node) *Node { y := RealFFT(at(x)); return Add(Square(Real(y)), Square(Imag(y))) }, "InverseRealFFT": func(x *Node) *Node { return InverseRealFFT(RealFFT(Square(at(x)))) },
+	"Abs of complex": func(x *Node) *Node { return Abs(Complex(x, Square(x))) }, "product of complex": func(x *Node) *Node { y := Mul(Complex(x, Square(x)), Complex(Sin(x), x)); return Add(Real(y), Imag(y)) },
+	"Conj": func(x *Node) *Node {
+		y := Mul(Complex(x, Square(x)), Conj(Complex(Sin(x), x)))
+		return Add(Real(y), Imag(y))
+	},
+	"quotient of complex": func(x *Node) *Node { y := Div(Complex(x, Square(x)), Complex(Sin(x), x)); return Add(Real(y), Imag(y)) }, "Exp of complex": func(x *Node) *Node { y := Exp(Complex(x, Square(x))); return Add(Real(y), Imag(y)) },
+	"sum of complex": func(x *Node) *Node {
+		y := ReduceSum(Complex(at(x), Square(at(x))), 1)
+		return Add(Real(y), Square(Imag(y)))
+	},
+	"product of complex matrices": func(x *Node) *Node {
+		y := MatMul(Complex(Reshape(x, 4, 6), Reshape(Square(x), 4, 6)), Complex(Reshape(x, 6, 4), Reshape(Sin(x), 6, 4)))
+		return Add(Real(y), Square(Imag(y)))
+	},
+	// others
+	"OptimizationBarrier": func(x *Node) *Node { return OptimizationBarrier(Square(x)) }, "Identity": func(x *Node) *Node { return Identity(Square(x)) },
+}
+
+func at(x *Node) *Node     { return Reshape(x, 2, 3, 4) }
+func images(x *Node) *Node { return Reshape(x, 1, 4, 6, 1) }
+
+func kernel(x *Node, dims ...int) *Node {
+	k := Cos(IotaFull(x.Graph(), shapes.Make(x.DType(), dims...)))
+	return Mul(k, ReduceAllMean(x)) // so that it has a gradient, too
+}
+
+// TestDifferentiable holds the gradients of operations to finite differences.
+func TestDifferentiable(t *testing.T) {
+	backend := cpu(t)
+	const n = 24
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = 0.2 + math.Mod(float64(i)*0.618034, 1)*2.5
+	}
+	var names []string
+	for name := range differentiable {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		f := differentiable[name]
+		exec, err := NewExec(backend, func(x *Node) []*Node {
+			y := f(x)
+			y = ReduceAllSum(Mul(y, Sin(AddScalar(IotaFull(x.Graph(), y.Shape()), 0.5))))
+			return []*Node{y, Gradient(y, x)[0]}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := func(x []float64) (float64, []float64, error) {
+			out, err := exec.Call(x)
+			if err != nil {
+				return 0, nil, err
+			}
+			return out[0].Value().(float64), out[1].Value().([]float64), nil
+		}
+		_, got, err := call(x)
+		if err != nil {
+			t.Errorf("%s: %.300v", name, err)
+			continue
+		}
+		for i := range n {
+			const h = 1e-5
+			up, down := append([]float64{}, x...), append([]float64{}, x...)
+			up[i], down[i] = x[i]+h, x[i]-h
+			a, _, _ := call(up)
+			b, _, _ := call(down)
+			if want := (a - b) / (2 * h); !(math.Abs(got[i]-want) <= 1e-5*max(1, math.Abs(want))) {
+				t.Errorf("%s: the gradient for number %d is %v: want %v", name, i, got[i], want)
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package optim_test
+
+import (
+	"testing"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/gobackend"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/elementwise"
+	"gaiden/lib/optim"
+)
+
+// own embeds an optimizer, and does other steps.
+type own struct{ optim.SGD }
+
+func (own) Update(_, _, weight, _ *Node, moments []*Node) (*Node, []*Node) {
+	return AddScalar(weight, 7), moments
+}
+
+// growing is a schedule of one's own.
+type growing func() float64
+
+func (f growing) Factor(t elementwise.Expr) elementwise.Expr { return t.Mul(f()) }
+func (growing) Check() error                                 { return nil }
+
+// TestOwn holds that the steps of an optimizer of one's own are its Update's within a wrapper,
+// too, and not those of the optimizer that it embeds, and what is known of such steps.
+func TestOwn(t *testing.T) {
+	engine, err := gobackend.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []optim.Optimizer{own{}, &own{}, optim.EMA{Optimizer: own{}}, optim.SWA{Optimizer: &own{}}, optim.Scheduled{own{}, optim.Warmup{Steps: 2}}, optim.Clipped{own{}, 1, 0},
+		optim.Groups{Optimizer: own{}}, optim.Groups{Optimizer: optim.Adam{}, Groups: []optim.Group{{Names: []string{"w"}, Optimizer: optim.EMA{Optimizer: own{}}}}}} {
+		if optim.RuleOf(o) != nil || optim.Bounded(o) {
+			t.Errorf("%#v: got rule %v, bounded %t, want none, and not", o, optim.RuleOf(o), optim.Bounded(o))
+		}
+		got := MustExecOnce(engine, func(g *Graph) *Node {
+			one := Scalar(g, dtypes.Float32, 1)
+			w, _ := optim.For(o, "w", one.Shape()).Update(one, one, Const(g, []float32{3}), Const(g, []float32{1}), []*Node{Const(g, []float32{0})})
+			return w
+		}).Value().([]float32)
+		if got[0] != 10 {
+			t.Errorf("%#v: got a weight of %v after a step, want 10", o, got)
+		}
+	}
+	for _, tt := range []struct {
+		o    optim.Optimizer
+		want bool
+	}{
+		{optim.Adam{}, true}, {optim.EMA{Optimizer: optim.Scheduled{optim.Clipped{optim.SGD{}, 1, 0}, optim.OneCycle{10}}}, true}, {optim.Groups{Optimizer: optim.Muon{}, Groups: []optim.Group{{Rate: 100, Optimizer: optim.Adam{}}}}, true},
+		{optim.Scheduled{optim.Adam{}, optim.Exponential{0.9}}, true}, {optim.Scheduled{optim.Adam{}, optim.Exponential{1.1}}, false}, {optim.Scheduled{optim.Adam{}, optim.StepDecay{Every: 1, By: 10}}, false},
+		{optim.Scheduled{optim.Adam{}, growing(nil)}, false}, {optim.Groups{Optimizer: optim.SGD{}, Groups: []optim.Group{{Rate: 1e20}}}, false},
+		{optim.Groups{Optimizer: optim.SGD{LearningRate: 1e-20}, Groups: []optim.Group{{Optimizer: optim.SGD{LearningRate: 1}}}}, false},
+	} {
+		if got := optim.Bounded(tt.o); got != tt.want {
+			t.Errorf("%#v: got bounded %t, want %t", tt.o, got, tt.want)
+		}
+	}
+	for _, o := range []optim.Optimizer{struct{ optim.Clipped }{optim.Clipped{optim.SGD{}, 1, 0}}, optim.Clipped{&optim.Adam{}, 1, 0}} {
+		if err := optim.Check(o); err == nil {
+			t.Errorf("%#v: got no error, want that it is refused", o)
+		}
+	}
+}
