@@ -116,7 +116,7 @@ func deviceMagic(_ context.Context, h magic.Host, c magic.Command) error {
 			grid(h, rows)
 		}
 		if !tellsMemory(st) {
-			fmt.Fprintln(h.Stdout(), "the plugin does not tell what memory these devices use: what arrays hold is above")
+			fmt.Fprintln(h.Stdout(), "the plugin does not report the memory in use: the table shows what arrays hold")
 		}
 		return nil
 	})

@@ -13,6 +13,7 @@ import (
 
 	"gaiden/lib/data"
 	"gaiden/lib/losses"
+	"gaiden/lib/timing/units"
 )
 
 // Which data sets a net can use.
@@ -221,8 +222,11 @@ func (n *Net) fitsInputs(s *Set) error {
 // one's own may have another use for them.
 func (n *Net) fitsTargets(s *Set) error {
 	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want && !n.ownLoss() && n.config.Step == nil {
-		return n.shapeError(s.Name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
-			fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output))
+		text := fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)
+		if n.config.Loss == nil && s.targets == 1 {
+			text += "; for labels of classes, want integers"
+		}
+		return n.shapeError(s.Name, "targets", units.Plural(s.targets, "number")+" an example", text)
 	}
 	return nil
 }

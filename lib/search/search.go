@@ -225,7 +225,7 @@ func (r *Results) Names() []string {
 // String is a table of the trials, the best first.
 func (r *Results) String() string {
 	names := r.Names()
-	head := append(append([]string{"place"}, names...), r.Monitor, "epoch", "time")
+	head := append(append([]string{"rank"}, names...), r.Monitor, "epoch", "time")
 	rows := [][]string{head}
 	for i, t := range r.Trials {
 		row := []string{fmt.Sprint(i + 1)}

@@ -85,7 +85,7 @@ func (m Map) Check(variables []string) error {
 	}
 	for _, pattern := range m.Only {
 		if one := (Map{Only: []string{pattern}}); !slices.ContainsFunc(variables, one.Wants) {
-			return fmt.Errorf("Only: no variable has the pattern %q: want a layer, or a pattern of some of %s", pattern, strings.Join(variables, ", "))
+			return fmt.Errorf("Only: no variable matches %q: want a layer, or a pattern of some of %s", pattern, strings.Join(variables, ", "))
 		}
 	}
 	return nil

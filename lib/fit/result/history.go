@@ -72,9 +72,9 @@ func (s Score) String() string {
 	return text
 }
 
-// LossString is the loss with four decimals, or four digits of a very large one.
+// LossString is the loss with four decimals, or four digits of a very large or small one.
 func (s Score) LossString() string {
-	if math.Abs(s.Loss) >= 1e6 {
+	if loss := math.Abs(s.Loss); loss >= 1e6 || 0 < loss && loss < 0.001 {
 		return fmt.Sprintf("%.4g", s.Loss)
 	}
 	return fmt.Sprintf("%.4f", s.Loss)
