@@ -3,6 +3,7 @@ package models
 import (
 	"errors"
 	"fmt"
+	"html"
 	"strings"
 	"unicode/utf8"
 
@@ -140,6 +141,11 @@ func (s Summary) String() string {
 		fmt.Fprintf(&b, "%s params: %s (%s)\n", l.what, commas(l.n), bytesOf(4*l.n))
 	}
 	return b.String() + strings.Repeat("_", width)
+}
+
+// HTML is the same, in lines that a narrow page does not break.
+func (s Summary) HTML() string {
+	return `<pre style="white-space:pre">` + html.EscapeString(s.String()) + "</pre>"
 }
 
 func commas(n int) string {

@@ -220,6 +220,9 @@ func (t Table) String() string {
 
 func oneLine(s string) string { return strings.ReplaceAll(clean(s), "\n", " ") }
 
+// unbroken is the longest text of a cell that a narrow page does not break; it scrolls.
+const unbroken = 28
+
 // HTML returns a table element with the title as its caption, and notes below it.
 func (t Table) HTML() string {
 	t = t.filled()
@@ -247,9 +250,9 @@ func (t Table) HTML() string {
 			align := "left"
 			if right[c] {
 				align = "right"
-				if tag == "td" {
-					align += ";white-space:nowrap" // 2.83 ms is one word
-				}
+			}
+			if tag == "td" && c < len(cells) && cells[c] != "" && (right[c] || utf8.RuneCountInString(cells[c]) <= unbroken && !strings.Contains(cells[c], "\n")) {
+				align += ";white-space:nowrap" // 2.83 ms is one word, and so is a histogram
 			}
 			if in > 0 { // a page drops the spaces that a text begins with
 				align += fmt.Sprintf(";padding-left:%.1fem", 0.7+float64(in)/2)

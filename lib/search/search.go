@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -220,6 +221,11 @@ func (r *Results) Names() []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(names))
+}
+
+// HTML is the same, in lines that a narrow page does not break.
+func (r *Results) HTML() string {
+	return `<pre style="white-space:pre">` + html.EscapeString(r.String()) + "</pre>"
 }
 
 // String is a table of the trials, the best first.

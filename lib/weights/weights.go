@@ -21,6 +21,7 @@ package weights
 
 import (
 	"fmt"
+	"html"
 	"regexp"
 	"slices"
 	"strings"
@@ -109,6 +110,11 @@ type Row struct {
 	Type            string // of the array's elements, such as BF16
 	Shape           []int
 	Why             string // it was not loaded
+}
+
+// HTML is the same, in lines that a narrow page does not break.
+func (t Table) HTML() string {
+	return `<pre style="white-space:pre">` + html.EscapeString(t.String()) + "</pre>"
 }
 
 // String has a line for what was loaded, and one for each variable and array that was not.

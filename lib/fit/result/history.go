@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"math"
 	"slices"
 	"strings"
@@ -155,6 +156,11 @@ func (h *History) Shown() (first, last []Epoch, between int) {
 		return h.Epochs, nil, 0
 	}
 	return h.Epochs[:ends], h.Epochs[n-ends:], n - 2*ends
+}
+
+// HTML is the same, in lines that a narrow page does not break.
+func (h *History) HTML() string {
+	return `<pre style="white-space:pre">` + html.EscapeString(h.String()) + "</pre>"
 }
 
 // String is the table that Chainer's PrintReport prints, without columns of which nothing is

@@ -10,6 +10,13 @@ import (
 )
 
 // TestStrings holds that results are lines, also those of many numbers.
+func TestHTML(t *testing.T) {
+	h := &History{Epochs: []Epoch{{Number: 1, Train: Score{Loss: 1, Metrics: []Metric{{"a<b", 2}}}}}}
+	if got := h.HTML(); !strings.HasPrefix(got, `<pre style="white-space:pre">epoch `) || !strings.Contains(got, "a&lt;b") {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestStrings(t *testing.T) {
 	score := Score{Loss: 0.07168, Right: 978, N: 1000, Labels: true}
 	many := make([]int32, 40)
