@@ -54,6 +54,8 @@ func layout(rows [][]string) (asText, asHTML string) {
 			}
 			if right[c] || cell == "td" && r[c] != "" && utf8.RuneCountInString(r[c]) <= unbroken {
 				align += ";white-space:nowrap"
+			} else if cell == "td" && r[c] != "" {
+				align += ";min-width:14em"
 			}
 			fmt.Fprintf(&page, "<%s style=\"text-align:%s\">%s</%s>", cell, align, html.EscapeString(r[c]), cell)
 		}
@@ -65,7 +67,7 @@ func layout(rows [][]string) (asText, asHTML string) {
 	return strings.TrimSuffix(text.String(), "\n"), page.String()
 }
 
-// unbroken is the longest text of a cell that a narrow page does not break; it scrolls.
+// unbroken is the longest text of a cell that a narrow page does not break: it scrolls its tables.
 const unbroken = 28
 
 // brief returns what notebooks are called in a table: the last part of their path, or the

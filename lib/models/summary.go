@@ -145,7 +145,7 @@ func (s Summary) String() string {
 
 // HTML is the same, in lines that a narrow page does not break.
 func (s Summary) HTML() string {
-	return `<pre style="white-space:pre">` + html.EscapeString(s.String()) + "</pre>"
+	return `<pre style="white-space:pre;margin:0">` + html.EscapeString(s.String()) + "</pre>"
 }
 
 func commas(n int) string {

@@ -67,7 +67,9 @@ func (k Keras) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func (k Keras) HTML() string { return `<pre style="white-space:pre">` + escape(k.String()) + "</pre>" }
+func (k Keras) HTML() string {
+	return `<pre style="white-space:pre;margin:0">` + escape(k.String()) + "</pre>"
+}
 
 // kerasNumber is a number as Keras prints it, with an exponent where it is small.
 func kerasNumber(x float64) string {

@@ -225,7 +225,7 @@ func (r *Results) Names() []string {
 
 // HTML is the same, in lines that a narrow page does not break.
 func (r *Results) HTML() string {
-	return `<pre style="white-space:pre">` + html.EscapeString(r.String()) + "</pre>"
+	return `<pre style="white-space:pre;margin:0">` + html.EscapeString(r.String()) + "</pre>"
 }
 
 // String is a table of the trials, the best first.

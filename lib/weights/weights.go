@@ -114,7 +114,7 @@ type Row struct {
 
 // HTML is the same, in lines that a narrow page does not break.
 func (t Table) HTML() string {
-	return `<pre style="white-space:pre">` + html.EscapeString(t.String()) + "</pre>"
+	return `<pre style="white-space:pre;margin:0">` + html.EscapeString(t.String()) + "</pre>"
 }
 
 // String has a line for what was loaded, and one for each variable and array that was not.

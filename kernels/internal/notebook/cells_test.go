@@ -152,7 +152,7 @@ func TestCells(t *testing.T) {
 		{name: "forget", code: "%rm origin thing"},
 		{name: "forgotten", code: "thing", fails: "BuildError undefined: thing"},
 		{name: "reset", code: "%reset"},
-		{name: "after reset", code: "P{}", fails: "BuildError no cell that has run defines P; after a restart, run the cells that define variables again: nets and arrays are still in the session"},
+		{name: "after reset", code: "P{}", fails: "BuildError no cell has defined P since the kernel was started: run the one that does; nets and arrays are still in the session"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,9 +12,16 @@ import (
 
 // TestStrings holds that results are lines, also those of many numbers.
 func TestHTML(t *testing.T) {
-	h := &History{Epochs: []Epoch{{Number: 1, Train: Score{Loss: 1, Metrics: []Metric{{"a<b", 2}}}}}}
-	if got := h.HTML(); !strings.HasPrefix(got, `<pre style="white-space:pre">epoch `) || !strings.Contains(got, "a&lt;b") {
-		t.Errorf("got %s", got)
+	h := &History{Stopped: "x<y"}
+	for i := range 90 {
+		h.Epochs = append(h.Epochs, Epoch{Number: i + 1, Train: Score{Loss: 1.5, Metrics: []Metric{{"a<b", 2}}}})
+	}
+	got := h.HTML()
+	for _, want := range []string{"main/<wbr/>a&lt;b</th>", `<tr><td style="text-align:right">1</td><td style="text-align:right">1.5</td><td style="text-align:right">2</td>`,
+		`<td colspan="4" style="text-align:left">… 70 epochs between them`, "stopped: x&lt;y"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %s, want %s in it", got, want)
+		}
 	}
 }
 

@@ -211,7 +211,7 @@ func (c *Composer) hint(w *writer, message string) string {
 	names = slices.DeleteFunc(append(names, c.Memory.Names()...), func(n string) bool { return strings.Contains(n, ".") }) // methods
 	undefined := "no cell that has run defines " + name
 	if len(names) == 0 { // as after a restart
-		undefined += "; after a restart, run the cells that define variables again: nets and arrays are still in the session"
+		undefined = "no cell has defined " + name + " since the kernel was started: run the one that does; nets and arrays are still in the session"
 	}
 	if near := typo.Nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
