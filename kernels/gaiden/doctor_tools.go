@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"gaiden/kernels/internal/cell/complete"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
@@ -91,13 +92,13 @@ func checkGopls(ctx context.Context) []finding {
 	path := filepath.Join(wire.DataDir(), "bin", "gopls")
 	if !exists(path) {
 		var err error
-		if path, err = exec.LookPath("gopls"); err != nil {
-			return []finding{worse("scripts/run builds it; or go install golang.org/x/tools/gopls@v0.21.1", "gopls is missing: completion knows names alone, cells run")}
+		if path, err = new(complete.Gopls).Find(); err != nil {
+			return []finding{worse("go install golang.org/x/tools/gopls@v0.21.1", "gopls is missing: Tab completes names, but Shift-Tab shows no documentation; cells run")}
 		}
 	}
 	v, err := said(ctx, "", nil, path, "version")
 	if err != nil {
-		return []finding{worse("remove it and let scripts/run build it again", "%s: %v", path, err)}
+		return []finding{worse("remove it, then go install golang.org/x/tools/gopls@v0.21.1", "%s: %v", path, err)}
 	}
 	first, _, _ := strings.Cut(v, "\n")
 	return []finding{good("%s at %s", first, path)}

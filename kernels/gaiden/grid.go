@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"gaiden/kernels/internal/magic"
 	"gaiden/lib/engine/wire"
@@ -49,7 +50,12 @@ func layout(rows [][]string) (asText, asHTML string) {
 			line = append(line, r[c])
 			align := "left"
 			if right[c] {
-				align = "right;white-space:nowrap"
+				align = "right"
+			}
+			if right[c] || cell == "td" && r[c] != "" && utf8.RuneCountInString(r[c]) <= unbroken {
+				align += ";white-space:nowrap"
+			} else if cell == "td" && r[c] != "" {
+				align += ";min-width:14em"
 			}
 			fmt.Fprintf(&page, "<%s style=\"text-align:%s\">%s</%s>", cell, align, html.EscapeString(r[c]), cell)
 		}
@@ -60,6 +66,9 @@ func layout(rows [][]string) (asText, asHTML string) {
 	t.Flush()
 	return strings.TrimSuffix(text.String(), "\n"), page.String()
 }
+
+// unbroken is the longest text of a cell that a narrow page does not break: it scrolls its tables.
+const unbroken = 28
 
 // brief returns what notebooks are called in a table: the last part of their path, or the
 // whole where two have the same.

@@ -175,7 +175,7 @@ func alone(dir, self string) (program, lib string, env map[string]string, err er
 	}
 	if link := filepath.Join(wire.DataDir(), "bin", "gopls"); exists(gopls) && !exists(link) {
 		os.Remove(link)         // one that leads nowhere
-		os.Symlink(gopls, link) // without it completion knows names alone
+		os.Symlink(gopls, link) // Tab and Shift-Tab need it
 	}
 	return program, filepath.Join(wire.DataDir(), "src"), env, nil
 }

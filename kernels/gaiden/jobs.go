@@ -114,7 +114,7 @@ func listJobs(h magic.Host, s *session.Session, all bool) error {
 func showJobs(h magic.Host, l []wire.JobInfo, all bool) { grid(h, jobRows(l, all)) }
 
 func jobRows(l []wire.JobInfo, all bool) [][]string {
-	rows := [][]string{{"name", "state", "turn or epoch", "log", "started", "changed", ""}}
+	rows := [][]string{{"name", "state", "progress", "log", "started", "changed", ""}}
 	if all {
 		rows[0] = append([]string{"notebook"}, rows[0]...)
 	}

@@ -184,7 +184,7 @@ func rollbackMagic(_ context.Context, h magic.Host, c magic.Command) error {
 			if len(c.Args) == 0 {
 				n, err := s.Undo()
 				if err == nil {
-					fmt.Fprintf(h.Stdout(), "the last cell is undone: %s as before it\n", units.Plural(n, "array"))
+					fmt.Fprintf(h.Stdout(), "undone: the last cell that changed arrays; %s as before it\n", units.Plural(n, "array"))
 				}
 				if !errors.Is(err, wire.NotFound) {
 					return err

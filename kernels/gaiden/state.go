@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,17 +15,21 @@ import (
 	"gaiden/lib/timing/units"
 )
 
-const programsArgs = "[pin|unpin HASH… | evict [-disk] [HASH…]]"
+const programsArgs = "[all | pin|unpin HASH… | evict [-disk] [HASH…]]"
 
 const programsMore = `
+Of many programs, it lists those used last; all lists every one.
 The first characters of a HASH are enough. pin keeps programs in memory. evict
 drops programs from memory if no cell uses them; with -disk, it also deletes them
 from the disk cache, which otherwise keeps them for the next session.`
 
 func programsMagic(_ context.Context, h magic.Host, c magic.Command) error {
 	return asking(func(s *session.Session) error {
-		a := wire.AskBody{Verb: wire.Programs}
-		if len(c.Args) > 0 {
+		a, most := wire.AskBody{Verb: wire.Programs}, programsShown
+		switch {
+		case len(c.Args) == 1 && c.Args[0] == "all":
+			most = math.MaxInt
+		case len(c.Args) > 0:
 			a.Names = c.Args[1:]
 			switch c.Args[0] {
 			case "pin":
@@ -48,14 +53,17 @@ func programsMagic(_ context.Context, h magic.Host, c magic.Command) error {
 			fmt.Fprintln(h.Stdout(), units.Plural(ans.Count, "program"))
 			return nil
 		}
-		showPrograms(h, ans)
+		showPrograms(h, ans, most)
 		return nil
 	})
 }
 
-func showPrograms(h magic.Host, ans *wire.AnswerBody) {
-	rows := [][]string{{"hash", "name", "from", "made in", "runs", "a run", "code", "hits", "cells", "kept", "last use", "shapes", "origin"}}
-	for _, p := range ans.Programs {
+// programsShown is how many programs are listed that nobody asked for.
+const programsShown = 30
+
+func showPrograms(h magic.Host, ans *wire.AnswerBody, most int) {
+	rows := [][]string{{"hash", "name", "from", "compile time", "runs", "time per run", "code", "hits", "cells", "kept", "last use", "shapes", "origin"}}
+	for _, p := range ans.Programs[:min(most, len(ans.Programs))] {
 		size, pace, kept := "", "", "memory"
 		if p.Bytes >= 0 {
 			size = units.Bytes(float64(p.Bytes))
@@ -75,6 +83,9 @@ func showPrograms(h magic.Host, ans *wire.AnswerBody) {
 		grid(h, rows)
 	} else {
 		fmt.Fprintln(h.Stdout(), "no programs in memory")
+	}
+	if more := len(ans.Programs) - most; more > 0 {
+		fmt.Fprintf(h.Stdout(), "%s more in memory: %%programs all lists them\n", units.Count(more))
 	}
 	if ans.Cache != nil {
 		fmt.Fprintln(h.Stdout(), cacheLine(*ans.Cache))
@@ -116,7 +127,7 @@ func deviceMagic(_ context.Context, h magic.Host, c magic.Command) error {
 			grid(h, rows)
 		}
 		if !tellsMemory(st) {
-			fmt.Fprintln(h.Stdout(), "the plugin does not tell what memory these devices use: what arrays hold is above")
+			fmt.Fprintln(h.Stdout(), "the plugin does not report the memory in use: the table shows what arrays hold")
 		}
 		return nil
 	})
@@ -204,7 +215,7 @@ func statusTail(h magic.Host) error {
 			fmt.Fprintf(w, "notebook    %s: %s, %s, saved %s\n", wire.Shown(i.Space), units.Plural(i.Arrays, "name"), held, ago(i.Saved))
 		}
 		for _, j := range st.Jobs {
-			fmt.Fprintf(w, "job         %s of %s: %s, turn or epoch %d of %d, since %s\n", shownName(j.Name), wire.Shown(j.Space), j.State, j.Place.Turn/j.Period, j.Turns/j.Period, j.Started.Local().Format(time.TimeOnly))
+			fmt.Fprintf(w, "job         %s of %s: %s, progress %d of %d, since %s\n", shownName(j.Name), wire.Shown(j.Space), j.State, j.Place.Turn/j.Period, j.Turns/j.Period, j.Started.Local().Format(time.TimeOnly))
 		}
 		if st.Trouble != "" {
 			fmt.Fprintf(w, "not saved   %s\n", st.Trouble)

@@ -267,9 +267,9 @@ func TestStateMagics(t *testing.T) {
 	}{
 		{"%arrays", nil, "not yet"},
 		{"%rollback last", nil, "has no snapshot"},
-		{"%rollback", nil, "undone: 1 array as before it"},
+		{"%rollback", nil, "changed arrays; 1 array as before it"},
 		{"%arrays", nil, "no arrays"},
-		{"%rollback", nil, "undone: 1 array as before it"},
+		{"%rollback", nil, "changed arrays; 1 array as before it"},
 		{"%snapshot good", nil, `snapshot 1 "good": 1 array, 8 B`},
 		{"%arrays", nil, "snapshot 1"},
 		{"%snapshot diff good", func() { bind(4) }, "1 of 2"},
@@ -280,13 +280,13 @@ func TestStateMagics(t *testing.T) {
 		{"%snapshot import " + file + " old/", nil, "1 array from"},
 		{"%arrays old", nil, "old/net/w"},
 		{"%rollback good", func() { bind(5) }, "back at snapshot 1"},
-		{"%rollback", func() { bind(6) }, "undone: 1 array as before it"}, // not what the magic has done before
+		{"%rollback", func() { bind(6) }, "changed arrays; 1 array as before it"}, // not what the magic has done before
 		{"%snapshot diff good", nil, "no difference"},
 		{"%snapshot import " + file, func() { bind(7) }, "1 array from"},
-		{"%rollback", func() { bind(8) }, "undone: 1 array as before it"},
+		{"%rollback", func() { bind(8) }, "changed arrays; 1 array as before it"},
 		{"%snapshot diff good", nil, "no difference"},
-		{"%rollback", nil, "undone: 1 array as before it"},
-		{"%rollback", func() { bind(9) }, "undone: 1 array as before it"},
+		{"%rollback", nil, "changed arrays; 1 array as before it"},
+		{"%rollback", func() { bind(9) }, "changed arrays; 1 array as before it"},
 		{"%snapshot diff good", nil, " 7 "}, // 8 in place of 1: the rollback before had brought it back
 		{"%snapshot list", nil, "good"},
 		{"%snapshot delete good", nil, ""},

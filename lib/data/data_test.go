@@ -90,6 +90,14 @@ func TestText(t *testing.T) {
 	}
 	_, err = c.Encode("so x")
 	wants(t, "Encode", err, "the vocabulary has no 'x'")
+	for text, want := range map[string]string{
+		"abba\n":                   `5 characters, 3 different ones: "abba\n"`,
+		strings.Repeat("0123", 20): `80 characters, 4 different ones: "` + strings.Repeat("0123", 15) + `…"`,
+	} {
+		if got := TextOf(text).String(); got != want {
+			t.Errorf("String: got %s, want %s", got, want)
+		}
+	}
 	e := TextOf("0123456789").WindowsEvery(4, 3)
 	if want := (Examples{X: Array{[]int{2, 4}, []int32{0, 1, 2, 3, 3, 4, 5, 6}}, Y: []int32{1, 2, 3, 4, 4, 5, 6, 7}, N: 2}); !reflect.DeepEqual(e, want) {
 		t.Errorf("got %v, want %v", e, want)

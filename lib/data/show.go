@@ -55,9 +55,9 @@ func summary(n int, at func(i int) float64, text func(float64) string) (bars str
 	return bars, []string{text(low) + " … " + text(high), "mean " + text(sum/count)}
 }
 
-// brief is a number with four digits.
+// brief is a number with four digits, or all of a larger one.
 func brief(x float64) string {
-	if x == math.Trunc(x) && math.Abs(x) < 1e9 {
+	if size := math.Abs(x); size < 1e9 && (x == math.Trunc(x) || size >= 1000) {
 		return fmt.Sprintf("%.0f", x)
 	}
 	return fmt.Sprintf("%.4g", x)
@@ -113,10 +113,11 @@ func (c *Column) describe() (bars string, values []string, missing int) {
 	}
 	text := brief
 	if c.Times != nil {
-		text = func(x float64) string {
-			at := time.Unix(int64(math.Round(x*86400)), 0).UTC()
-			return strings.TrimSuffix(at.Format("2006-01-02 15:04:05"), " 00:00:00")
+		form := "2006-01-02"
+		if slices.ContainsFunc(c.Times, func(t time.Time) bool { return !t.IsZero() && !t.Equal(t.Truncate(24*time.Hour)) }) {
+			form += " 15:04:05"
 		}
+		text = func(x float64) string { return time.Unix(int64(math.Round(x*86400)), 0).UTC().Format(form) }
 	}
 	bars, values = summary(c.len(), c.number, text)
 	return bars, values, missing

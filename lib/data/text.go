@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -75,6 +76,19 @@ func (c Corpus) Vocab() int {
 		return 256
 	}
 	return len(c.characters)
+}
+
+// String is a line such as: 1115394 characters, 65 different ones: "First Citizen:…".
+func (c Corpus) String() string {
+	kind := fmt.Sprintf("characters, %d different ones", c.Vocab())
+	if c.characters == nil {
+		kind = "bytes"
+	}
+	begin, more := c.Tokens[:min(len(c.Tokens), 60)], ""
+	if len(begin) < len(c.Tokens) {
+		more = "…"
+	}
+	return fmt.Sprintf("%d %s: %s", len(c.Tokens), kind, strconv.Quote(c.Decode(begin)+more))
 }
 
 // Encode is a text as tokens; it is an error if the vocabulary lacks a character of it.

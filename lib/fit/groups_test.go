@@ -40,10 +40,21 @@ func weightsOf(t *testing.T, n *Net) map[string][]float32 {
 func TestFrozen(t *testing.T) {
 	s := open(t)
 	frozen := optim.Groups{Optimizer: optim.Adam{LearningRate: 0.05}, Groups: []optim.Group{{Names: []string{"body/*"}, Frozen: true}}}
-	for _, c := range []Config{{Optimizer: frozen}, {Optimizer: frozen, BF16: true}, {Optimizer: frozen, Devices: 2, AllDevices: true}} {
+	layer := frozen // a layer by its name is all of its variables
+	layer.Groups = []optim.Group{{Names: []string{"body"}, Frozen: true}}
+	for _, c := range []Config{{Optimizer: frozen}, {Optimizer: layer, BF16: true}, {Optimizer: frozen, Devices: 2, AllDevices: true}} {
 		n := attach(t, s, "frozen", body(), c)
 		train := load(t, n, "bars", digits(64, []int{6}, 1))
 		before := weightsOf(t, n)
+		trained := 0
+		for name, w := range before {
+			if strings.HasPrefix(name, "head/") {
+				trained += len(w)
+			}
+		}
+		if sum, err := n.Summary(); err != nil || sum.Trainable != trained || sum.NonTrainable == 0 {
+			t.Errorf("%+v: the summary has %d trainable parameters, want the head's %d, and %d others; %v", c, sum.Trainable, trained, sum.NonTrainable, err)
+		}
 		if _, err := n.Fit(train, Train{Epochs: 2, Batch: 16}); err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +92,7 @@ func TestFrozen(t *testing.T) {
 		}
 	}
 	typo := optim.Groups{Optimizer: optim.Adam{}, Groups: []optim.Group{{Names: []string{"bodi/*"}, Frozen: true}}}
-	if _, err := Attach(s, "typo", body(), Config{Optimizer: typo}); err == nil || !strings.Contains(err.Error(), `no variable has the pattern "bodi/*"`) {
+	if _, err := Attach(s, "typo", body(), Config{Optimizer: typo}); err == nil || !strings.Contains(err.Error(), `no variable matches "bodi/*"`) {
 		t.Errorf("a pattern of nothing: got %v", err)
 	}
 	all := optim.Groups{Optimizer: optim.Adam{}, Groups: []optim.Group{{Names: []string{"*"}, Frozen: true}}}

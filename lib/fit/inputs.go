@@ -50,7 +50,10 @@ func (n *Net) wantExamples() string {
 func (n *Net) examples(name string, x any) (*Set, error) {
 	given, several := x.(Inputs)
 	switch {
-	case several != (n.model.Inputs != nil):
+	case several && n.model.Inputs == nil:
+		return nil, fmt.Errorf("fit: %s: examples are several inputs, %s: want one array, or models.Net{Inputs: …} with these; a data.Encoder with OneHot makes one array of a table",
+			name, strings.Join(slices.Sorted(maps.Keys(given)), ", "))
+	case !several && n.model.Inputs != nil:
 		return nil, fmt.Errorf("fit: %s: examples are a %T: want %s", name, x, n.wantExamples())
 	case !several:
 		given = Inputs{"x": x}

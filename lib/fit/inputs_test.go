@@ -129,7 +129,7 @@ func TestExamples(t *testing.T) {
 		{"ragged rows", two(false), [][]float32{{1, 0}, {0}}, "examples: row [1] has length 1, and those before it 2"},
 		{"wide rows", two(false), [][]float32{{1, 0, 1, 1}}, "got 1 example of [4], want 2 numbers in each: "},
 		{"strings", two(false), []string{"a", "b"}, "examples are a []string: want []byte"},
-		{"inputs of one", two(false), Inputs{"x": numbers}, "examples are a data.Inputs: want []byte"},
+		{"inputs of one", two(false), Inputs{"x": numbers}, "examples are several inputs, "},
 		{"one of several", table(), numbers, `examples are a []float32: want fit.Inputs with "ids", "numbers", "also", the inputs of table`},
 		{"none", table(), nil, `Data has no X: want the examples, as fit.Inputs with "ids"`},
 		{"missing", table(), data(func(x Inputs) { delete(x, "numbers") }), `examples have no input "numbers": want fit.Inputs with "ids"`},

@@ -162,12 +162,13 @@ func (n *Net) Model() models.Net { return n.model }
 // Config is what the net was made with, its defaults filled in.
 func (n *Net) Config() Config { return n.config }
 
-// Summary describes the net as Keras does.
+// Summary describes the net as Keras does. What optim.Groups has frozen counts as not trainable.
 func (n *Net) Summary() (models.Summary, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.recall()
 	s, err := n.summary()
+	s.Freeze(func(v models.Variable) bool { return n.optimizerOf(slot{name: v.Name, shape: v.Shape}) == nil })
 	return s, n.wantInput(err)
 }
 

@@ -48,14 +48,14 @@ func (n *Net) groupsFit(l *layout) error {
 		names = append(names, v.name)
 	}
 	if p := n.model.Unadapted(names); p != "" {
-		return fmt.Errorf("fit: %s: no layer has the pattern %q of LoRA (dense layers) or Int8 (these and embeddings): want one that some have, such as %q for all; variables are %s", n.name, p, "*", strings.Join(names, ", "))
+		return fmt.Errorf("fit: %s: no layer matches the pattern %q of LoRA (dense layers) or Int8 (these and embeddings); %q matches all; the variables are %s", n.name, p, "*", strings.Join(names, ", "))
 	}
 	o, is := n.config.Optimizer.(optim.Optimizer)
 	if !is {
 		return nil
 	}
 	if p := optim.Unused(o, names); p != "" {
-		return fmt.Errorf("fit: %s: no variable has the pattern %q of optim.Groups: want one that some have, of %s", n.name, p, strings.Join(names, ", "))
+		return fmt.Errorf("fit: %s: no variable matches %q of optim.Groups: want a layer, or a pattern such as \"body/*\", of some of %s", n.name, p, strings.Join(names, ", "))
 	}
 	return nil
 }

@@ -231,7 +231,7 @@ func TestRestoreLayers(t *testing.T) {
 		want   string
 	}{
 		{nil, "head.bias"}, {[]string{"out"}, "out.weight is [7 2], want [1 2]"}, {[]string{"f1", "f10"}, "missing: f10.weight [2 2], f10.bias [2]"},
-		{[]string{"f1", "f2"}, `Only: no variable has the pattern "f2"`}, {[]string{""}, `Only: no variable has the pattern ""`},
+		{[]string{"f1", "f2"}, `Only: no variable matches "f2"`}, {[]string{""}, `Only: no variable matches ""`},
 	} {
 		if _, err := n.LoadWeights(path, weights.Map{Only: tt.layers}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: got %v, want %q", tt.layers, err, tt.want)

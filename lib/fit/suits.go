@@ -13,6 +13,7 @@ import (
 
 	"gaiden/lib/data"
 	"gaiden/lib/losses"
+	"gaiden/lib/timing/units"
 )
 
 // Which data sets a net can use.
@@ -221,12 +222,11 @@ func (n *Net) fitsInputs(s *Set) error {
 // one's own may have another use for them.
 func (n *Net) fitsTargets(s *Set) error {
 	if want := shapes.Make(dtypes.Float32, n.output...).Size(); s.targets > 0 && s.targets != want && !n.ownLoss() && n.config.Step == nil {
-		hint := ""
-		if n.config.Loss == nil && s.targets*n.classes() == want {
-			hint = "; labels are integers, such as []int32"
+		text := fmt.Sprintf("%d: layer %s of %s returns %v", want, last(n.model.Names()), n.model.Name, n.output)
+		if n.config.Loss == nil && (s.targets == 1 || s.targets*n.classes() == want) {
+			text += "; for labels of classes, want integers, such as []int32"
 		}
-		return n.shapeError(s.Name, "targets", fmt.Sprintf("%d numbers an example", s.targets),
-			fmt.Sprintf("%d: layer %s of %s returns %v%s", want, last(n.model.Names()), n.model.Name, n.output, hint))
+		return n.shapeError(s.Name, "targets", units.Plural(s.targets, "number")+" an example", text)
 	}
 	return nil
 }

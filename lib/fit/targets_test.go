@@ -49,7 +49,7 @@ func TestTargets(t *testing.T) {
 		{"integers of visibility", 1, losses.Visibility{}, []uint16{3, 4}, nil, []float32{3, 4}},
 		{"integers that float32 rounds", 1, losses.MSE{}, []int64{1 << 24, 1<<24 + 1}, nil, "target 1 is 16777217, which float32 rounds"},
 		{"integers beyond", 1, losses.MSE{}, []uint64{1, math.MaxUint64}, nil, "target 1 is 18446744073709551615"},
-		{"too few numbers", 3, losses.MSE{}, []float32{1, 2}, nil, "targets of d: got 1 numbers an example, want 3"},
+		{"too few numbers", 3, losses.MSE{}, []float32{1, 2}, nil, "targets of d: got 1 number an example, want 3"},
 		{"NaN", 1, nil, []float32{1, nan}, nil, "target 0 of example 1 is NaN: want a finite number"},
 		{"Inf", 1, losses.MSE{}, []float32{-inf, 1}, nil, "target 0 of example 0 is -Inf"},
 		{"beyond float32", 1, losses.MSE{}, []float64{1, -1e39}, nil, "number 1 of the targets is -1e+39"},

@@ -106,7 +106,7 @@ func TestMapParts(t *testing.T) {
 		{"the body only", file, with(func(m *weights.Map) { m.Only = []string{"block", "pair/*"} }), slices.Concat(loaded[:20], []float32{-1, -1, -1}), []string{"not in Only"}},
 		{"array of two parts too short", change(4, stored{"qk", "F32", []int{2, 3}, make([]float64, 6)}), mappedNames, nil, []string{"qk is [2 3], want [2 2] at 2 to 4 of axis 1"}},
 		{"nothing fits", []stored{{"a", "F32", []int{1}, []float64{1}}}, partial, nil, []string{"missing: h.0.weights [2 2]", "surplus: a [1]"}},
-		{"Only of no layer", file, with(func(m *weights.Map) { m.Only = []string{"blok/*"} }), nil, []string{`no variable has the pattern "blok/*"`}},
+		{"Only of no layer", file, with(func(m *weights.Map) { m.Only = []string{"blok/*"} }), nil, []string{`no variable matches "blok/*"`}},
 		{"a star too many", file, weights.Map{Names: []weights.Name{{Variable: "a", Array: "b*"}}}, nil, []string{"no more stars"}},
 		{"a part of nothing", file, weights.Map{Names: []weights.Name{{Variable: "a", Array: "b", From: 2, To: 1}}}, nil, []string{"part 2 to 1 of axis 0"}},
 		{"an order of other axes", file, weights.Map{Names: []weights.Name{{Variable: "head/weights", Array: "head.weight", Order: []int{0, 0}}}}, nil, []string{"Order [0 0] of head/weights [2 1]"}},
@@ -169,8 +169,8 @@ func TestAdapted(t *testing.T) {
 	}{
 		{"LoRA", models.LoRA{Rank: 2, Names: []string{"a", "b"}}, nil, ""},
 		{"both", models.LoRA{Rank: 2, Names: []string{"b"}}, []string{"*"}, ""},
-		{"default", models.LoRA{Rank: 2}, nil, `no layer has the pattern "*/query"`},
-		{"another layer", models.LoRA{}, []string{"a", "c"}, `no layer has the pattern "c"`},
+		{"default", models.LoRA{Rank: 2}, nil, `no layer matches the pattern "*/query"`},
+		{"another layer", models.LoRA{}, []string{"a", "c"}, `no layer matches the pattern "c"`},
 	} {
 		net.LoRA, net.Int8 = tt.lora, tt.int8
 		n, err := Attach(s, "net", net, Config{Seed: 1})

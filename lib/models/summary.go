@@ -3,7 +3,9 @@ package models
 import (
 	"errors"
 	"fmt"
+	"html"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
@@ -82,6 +84,19 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	return s, nil
 }
 
+// Freeze counts variables that training leaves as they are with those that are not trained.
+func (s *Summary) Freeze(frozen func(Variable) bool) {
+	for i := range s.Rows {
+		for k := range s.Rows[i].Variables {
+			if v := &s.Rows[i].Variables[k]; v.Trainable && frozen(*v) {
+				v.Trainable = false
+				s.Trainable -= v.Shape.Size()
+				s.NonTrainable += v.Shape.Size()
+			}
+		}
+	}
+}
+
 // Total is the number of all parameters.
 func (s Summary) Total() int { return s.Trainable + s.NonTrainable }
 
@@ -96,16 +111,27 @@ func (s Summary) Variables() []Variable {
 
 // String is Keras's table.
 func (s Summary) String() string {
-	const width = 65
+	layer, output := 27, 25 // columns, as in Keras, or as wide as they must be
+	title := func(r Row) string { return r.Name + " (" + r.Kind + ")" }
+	shape := func(r Row) string {
+		text := "(None"
+		for _, d := range r.Output {
+			text += fmt.Sprintf(", %d", d)
+		}
+		return text + ")"
+	}
+	for _, r := range s.Rows {
+		if n := utf8.RuneCountInString(title(r)); n > 28 { // of 28, Keras moves the line
+			layer = max(layer, n)
+		}
+		output = max(output, len(shape(r)))
+	}
+	width := layer + output + 13
 	var b strings.Builder
 	fmt.Fprintf(&b, "Model: %q\n%s\n", s.Net, strings.Repeat("_", width))
-	fmt.Fprintf(&b, " %-27s %-25s %-10s\n%s\n", "Layer (type)", "Output Shape", "Param #", strings.Repeat("=", width))
+	fmt.Fprintf(&b, " %-*s %-*s %-10s\n%s\n", layer, "Layer (type)", output, "Output Shape", "Param #", strings.Repeat("=", width))
 	for _, r := range s.Rows {
-		dims := []string{"None"}
-		for _, d := range r.Output {
-			dims = append(dims, fmt.Sprint(d))
-		}
-		fmt.Fprintf(&b, " %-27s %-25s %-10d\n", r.Name+" ("+r.Kind+")", "("+strings.Join(dims, ", ")+")", r.Params)
+		fmt.Fprintf(&b, " %-*s %-*s %-10d\n", layer, title(r), output, shape(r), r.Params)
 	}
 	fmt.Fprintf(&b, "%s\n", strings.Repeat("=", width))
 	for _, l := range []struct {
@@ -115,6 +141,11 @@ func (s Summary) String() string {
 		fmt.Fprintf(&b, "%s params: %s (%s)\n", l.what, commas(l.n), bytesOf(4*l.n))
 	}
 	return b.String() + strings.Repeat("_", width)
+}
+
+// HTML is the same, in lines that a narrow page does not break.
+func (s Summary) HTML() string {
+	return `<pre style="white-space:pre;margin:0">` + html.EscapeString(s.String()) + "</pre>"
 }
 
 func commas(n int) string {

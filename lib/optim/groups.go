@@ -21,8 +21,8 @@ type Groups struct {
 
 // Group is some variables of a net.
 type Group struct {
-	// Names are patterns, in which * stands for any text: "body/*", "*/biases". A net's
-	// Weights lists the names.
+	// Names are layers, such as "conv1", or patterns of variables, in which * stands for any
+	// text: "body/*", "*/biases". A net's Weights lists the variables.
 	Names  []string
 	Frozen bool    // they do not change, nor do a frozen layer's running means; they have no optimizer arrays
 	Rate   float64 // factor of the learning rate; default: 1
@@ -42,11 +42,11 @@ func (g Group) Has(variable string) bool {
 	return false
 }
 
-// matches says whether a name has the form of a pattern.
+// matches says whether a variable has the form of a pattern, or is one of the layer that it names.
 func matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
-		return pattern == name
+		return pattern == name || strings.HasPrefix(name, pattern+"/")
 	}
 	rest, is := strings.CutPrefix(name, parts[0])
 	for _, p := range parts[1 : len(parts)-1] {

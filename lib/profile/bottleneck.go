@@ -137,7 +137,7 @@ func (p *Phases) advice(chain []Line) string {
 	case op == "scatter" || op == "select_and_scatter" || op == filling:
 		return "a fill through an index is slow: models.MaxPool2D{Gradient: models.Mask} compares and multiplies instead"
 	case share > 0.6:
-		return fmt.Sprintf("it runs at %s of this device's %s: little is to be gained here; a larger batch or bfloat16 changes the sum", units.Percent(share), bound)
+		return fmt.Sprintf("it runs at %s of this device's peak (%s), so faster code would save little; try a larger batch, or bfloat16", units.Percent(share), bound)
 	case last.AtMost():
 		return "the device waits for the host: a larger batch, or whole epochs as one program (fit.Net.Fit), keep it busy"
 	case op == "while":

@@ -81,6 +81,6 @@ func (c Confusion) String() string {
 // HTML returns the matrix as a heat map with its numbers.
 func (c Confusion) HTML() string {
 	h, a := c.heat()
-	h.Alt = fmt.Sprintf("Confusion matrix of %d classes: %d of %d right; %s", len(h.Values), a.Right(), a.both(), c.worst())
+	h.Alt = fmt.Sprintf("Confusion matrix of %d classes: %d of %d correct; %s", len(h.Values), a.Right(), a.both(), c.worst())
 	return "<div>" + h.SVG() + small(c.worst()) + "</div>"
 }

@@ -151,6 +151,9 @@ func (h Heat) SVG() string {
 		left += lineHeight
 	}
 	side := math.Min(48, (width-left-8)/float64(max(1, len(columns))))
+	if used := left + side*float64(len(columns)) + 16; h.Width == 0 && len(columns) > 0 {
+		width = min(width, max(used, charWidth*float64(utf8.RuneCountInString(h.Title))+20, 160))
+	}
 	upright := label(h.Columns, columns) > side-2
 	if upright {
 		below = 10 + label(h.Columns, columns)

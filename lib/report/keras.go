@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -41,21 +42,21 @@ func (k Keras) String() string {
 		}
 		took := max(e.Elapsed-before, 0)
 		before = e.Elapsed
-		fmt.Fprintf(&b, "Epoch %d/%d\n%d/%d [%s] - %s %s/step - loss: %.4f", e.Number, epochs, steps, steps, strings.Repeat("=", 30),
-			rough(took), rough(took/time.Duration(max(1, steps))), e.Train.Loss)
+		fmt.Fprintf(&b, "Epoch %d/%d\n%d/%d [%s] - %s %s/step - loss: %s", e.Number, epochs, steps, steps, strings.Repeat("=", 30),
+			rough(took), rough(took/time.Duration(max(1, steps))), kerasNumber(e.Train.Loss))
 		if e.Train.Labels {
-			fmt.Fprintf(&b, " - accuracy: %.4f", e.Train.Accuracy())
+			fmt.Fprintf(&b, " - accuracy: %s", kerasNumber(e.Train.Accuracy()))
 		}
 		for _, m := range e.Train.Metrics {
-			fmt.Fprintf(&b, " - %s: %.4f", m.Name, m.Value)
+			fmt.Fprintf(&b, " - %s: %s", m.Name, kerasNumber(m.Value))
 		}
 		if v := e.Validation; v != nil {
-			fmt.Fprintf(&b, " - val_loss: %.4f", v.Loss)
+			fmt.Fprintf(&b, " - val_loss: %s", kerasNumber(v.Loss))
 			if v.Labels {
-				fmt.Fprintf(&b, " - val_accuracy: %.4f", v.Accuracy())
+				fmt.Fprintf(&b, " - val_accuracy: %s", kerasNumber(v.Accuracy()))
 			}
 			for _, m := range v.Metrics {
-				fmt.Fprintf(&b, " - val_%s: %.4f", m.Name, m.Value)
+				fmt.Fprintf(&b, " - val_%s: %s", m.Name, kerasNumber(m.Value))
 			}
 		}
 		b.WriteByte('\n')
@@ -66,7 +67,17 @@ func (k Keras) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func (k Keras) HTML() string { return "<pre>" + escape(k.String()) + "</pre>" }
+func (k Keras) HTML() string {
+	return `<pre style="white-space:pre;margin:0">` + escape(k.String()) + "</pre>"
+}
+
+// kerasNumber is a number as Keras prints it, with an exponent where it is small.
+func kerasNumber(x float64) string {
+	if math.Abs(x) > 1e-3 {
+		return fmt.Sprintf("%.4f", x)
+	}
+	return fmt.Sprintf("%.4e", x)
+}
 
 // rough is a duration as Keras prints it, two digits at least: 4s, 9ms, 310us.
 func rough(d time.Duration) string {

@@ -172,9 +172,9 @@ func (p phases) notes() []string {
 		for _, l := range p.Phases.Phases {
 			places = append(places, l.Phase+" "+units.Seconds(l.InStep))
 		}
-		why := "others have filled the cache, and memory for results is not there yet"
+		why := "the other phases have filled the cache, and memory for results is not allocated yet"
 		if p.Rest() < 0 {
-			why = "what one has written, the next finds in the cache; or the machine was slower while they ran alone"
+			why = "each phase finds in the cache what the one before has written, or the machine was slower while they ran alone"
 		}
 		notes = append(notes, fmt.Sprintf("Within a step the phases take %s (%s), %+.1f %% compared with running alone: %s. The step as one program takes %s, %+.1f %% compared with that sum.",
 			units.Seconds(p.InStep), strings.Join(places, ", "), 100*p.Rest()/p.Sum(), why, units.Seconds(p.Chain.Seconds()), 100*left/p.InStep))

@@ -202,16 +202,20 @@ func (p *Progress) html() string {
 	return p.line(share, p.after())
 }
 
-// line is the bar in HTML: one line, of which a narrow page cuts the end off. A bar whose
-// share is NaN says: under way.
+// line is the bar in HTML: one line, of which a narrow page cuts the end off until the bar
+// is closed. A bar whose share is NaN says: under way.
 func (p *Progress) line(share float64, state string) string {
 	value := fmt.Sprintf(` max="1" value="%.4f"`, share)
 	if math.IsNaN(share) {
 		value = ""
 	}
 	state = escape(oneLine(state))
-	return fmt.Sprintf(`<div title="%s" style="white-space:nowrap;overflow:hidden;text-overflow:ellipsis"><b>%s</b> `+
-		`<progress%s style="width:20%%;min-width:3em;max-width:12em;vertical-align:middle"></progress> %s</div>`, state, escape(shorten(p.Title, 40)), value, state)
+	style := "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
+	if p.closed {
+		style = "overflow-wrap:anywhere"
+	}
+	return fmt.Sprintf(`<div title="%s" style="%s"><b>%s</b> `+
+		`<progress%s style="width:20%%;min-width:3em;max-width:12em;vertical-align:middle"></progress> %s</div>`, state, style, escape(shorten(p.Title, 40)), value, state)
 }
 
 func (p *Progress) share() float64 {

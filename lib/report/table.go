@@ -220,6 +220,15 @@ func (t Table) String() string {
 
 func oneLine(s string) string { return strings.ReplaceAll(clean(s), "\n", " ") }
 
+// breaks is how a narrow page, which scrolls its tables, breaks a cell: not a short one, as
+// 2.83 ms and a histogram are one word, and a long one into few lines.
+func breaks(number bool, text string) string {
+	if number || utf8.RuneCountInString(text) <= 28 && !strings.Contains(text, "\n") {
+		return ";white-space:nowrap"
+	}
+	return ";min-width:14em"
+}
+
 // HTML returns a table element with the title as its caption, and notes below it.
 func (t Table) HTML() string {
 	t = t.filled()
@@ -247,9 +256,9 @@ func (t Table) HTML() string {
 			align := "left"
 			if right[c] {
 				align = "right"
-				if tag == "td" {
-					align += ";white-space:nowrap" // 2.83 ms is one word
-				}
+			}
+			if tag == "td" && s != "" {
+				align += breaks(right[c], cells[c])
 			}
 			if in > 0 { // a page drops the spaces that a text begins with
 				align += fmt.Sprintf(";padding-left:%.1fem", 0.7+float64(in)/2)

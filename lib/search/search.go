@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -222,10 +223,15 @@ func (r *Results) Names() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// HTML is the same, in lines that a narrow page does not break.
+func (r *Results) HTML() string {
+	return `<pre style="white-space:pre;margin:0">` + html.EscapeString(r.String()) + "</pre>"
+}
+
 // String is a table of the trials, the best first.
 func (r *Results) String() string {
 	names := r.Names()
-	head := append(append([]string{"place"}, names...), r.Monitor, "epoch", "time")
+	head := append(append([]string{"rank"}, names...), r.Monitor, "epoch", "time")
 	rows := [][]string{head}
 	for i, t := range r.Trials {
 		row := []string{fmt.Sprint(i + 1)}

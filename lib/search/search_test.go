@@ -94,7 +94,7 @@ func TestRun(t *testing.T) {
 		if !reflect.DeepEqual(got, tt.want) || r.Best().Epoch != 1 || r.Trials[3].Err == nil || !math.IsNaN(r.Trials[3].Value) {
 			t.Errorf("%s: got %v, %+v, want %v", tt.monitor, got, r.Best(), tt.want)
 		}
-		if text := r.String(); !strings.Contains(text, "place") || !strings.Contains(text, "failed: no memory") || !strings.Contains(text, "failed: no data") || !strings.Contains(text, tt.monitor) {
+		if text := r.String(); !strings.Contains(text, "rank") || !strings.Contains(text, "failed: no memory") || !strings.Contains(text, "failed: no data") || !strings.Contains(text, tt.monitor) {
 			t.Errorf("got\n%s", text)
 		}
 	}

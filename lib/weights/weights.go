@@ -21,6 +21,7 @@ package weights
 
 import (
 	"fmt"
+	"html"
 	"regexp"
 	"slices"
 	"strings"
@@ -85,7 +86,7 @@ func (m Map) Check(variables []string) error {
 	}
 	for _, pattern := range m.Only {
 		if one := (Map{Only: []string{pattern}}); !slices.ContainsFunc(variables, one.Wants) {
-			return fmt.Errorf("Only: no variable has the pattern %q: want a layer, or a pattern of some of %s", pattern, strings.Join(variables, ", "))
+			return fmt.Errorf("Only: no variable matches %q: want a layer, or a pattern of some of %s", pattern, strings.Join(variables, ", "))
 		}
 	}
 	return nil
@@ -109,6 +110,11 @@ type Row struct {
 	Type            string // of the array's elements, such as BF16
 	Shape           []int
 	Why             string // it was not loaded
+}
+
+// HTML is the same, in lines that a narrow page does not break.
+func (t Table) HTML() string {
+	return `<pre style="white-space:pre;margin:0">` + html.EscapeString(t.String()) + "</pre>"
 }
 
 // String has a line for what was loaded, and one for each variable and array that was not.

@@ -318,6 +318,7 @@ fmt.Println("after")`);
     await page.goto(`${address}/lab/tree/stored.ipynb?token=${token}`);
     await settled();
     await menu("Settings", "Theme", "JupyterLab Dark");
+    await until("the dark theme", () => page.evaluate(() => document.body.dataset.jpThemeName === "JupyterLab Dark" && !document.getElementById("jupyterlab-splash")));
     await page.setViewportSize({ width: 600, height: 900 });
     const seen = await page.evaluate(async () => {
       const frame = document.querySelector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer"), plots = new Map();

@@ -1,11 +1,14 @@
-// What a newcomer does in the first hour, by mouse and keyboard: own table, own images, a
-// net, Stop, a restart, training on, measuring, a page and a PDF. "A notebook that is
-// opened in a fresh clone" is the step "untrusted" of browser.mjs, "scripts/run" the clone.
+// What a newcomer does in the first hour, by mouse and keyboard, in twenty steps: clone and
+// run (the group install), launcher, type, complete, read documentation, read an error (steps
+// of browser.mjs), and here own table, encoder, net, confusion matrix, new rows, own images,
+// augmentation, Stop, restart, a lower learning rate, undo, measuring, comparing runs, export of
+// the net, a page and a PDF. A stored notebook of a clone is the step "untrusted" of browser.mjs.
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 
 const net = `camera := fit.New("camera", models.Net{Input: []int{16, 16, 3}, Layers: []models.Layer{
+	models.RandomFlip{Name: "flip"},
 	models.Conv2D{Name: "conv", Channels: 8, Kernel: 3, Act: models.ReLU},
 	models.MaxPool2D{Name: "pool", Window: 2},
 	models.Flatten{},
@@ -27,6 +30,8 @@ flowers.Reset()
 test := must(flowers.Upload("flowers/test", must(encoder.Encode(others))))
 must(flowers.Fit(must(flowers.Upload("flowers/train", must(encoder.Encode(rows)))), fit.Train{Epochs: 80, Batch: 16, Validation: test, Log: "runs/flowers"}))`,
   `report.Confusion{Names: encoder.Classes, Want: test.Labels, Got: must(flowers.Predict(test)).Classes}`,
+  `must(os.WriteFile("new.csv", []byte("sepal length;petal length\\n5.2;3\\n"), 0o644))
+encoder.Names(must(flowers.Predict(must(encoder.Encode(must(data.CSV{}.Read("new.csv")))))).Classes)`,
   `import ("image/color"; "image/png")
 for i := range 40 {
 	class := []string{"dark", "bright"}[i%2]
@@ -47,9 +52,13 @@ must(camera.Upload("photos/all", seen))
 must(camera.Upload("photos/check", held))
 camera.Fit(must(camera.Data("photos/all")), fit.Train{Epochs: 1_000_000, Batch: 8, Validation: must(camera.Data("photos/check"))})`,
   `camera`,
-  net + `must(camera.Fit(must(camera.Data("photos/all")), fit.Train{Epochs: 3, Batch: 8}))`,
+  net + `must(camera.Fit(must(camera.Data("photos/all")), fit.Train{Epochs: 3, Batch: 8, LearningRate: 1e-3}))`,
+  `%rollback`,
   `%phases -s -e -t 0.01`,
   `%runs`,
+  net + `camera.Export("camera.onnx")
+camera.Export("camera")
+fmt.Println(must(os.Stat("camera.onnx")).Size() > 0, must(os.Stat("camera/go.mod")).Size() > 0)`,
 ];
 
 // newcomer returns the steps of the story; t are the tools of browser.mjs.
@@ -92,28 +101,52 @@ export function newcomer(t) {
       await few(2);
       await run(3);
       await images(3, 1);
+      await run(4, "[versicolor]");
       await t.picture("newcomer-table");
     }],
     ["newcomer's images, and Stop", async () => {
-      await run(4, "40 images, 16×16×3, 2 classes");
-      await images(4, 10);
-      await run(5);
-      await images(5, 2);
+      await run(5, "40 images, 16×16×3, 2 classes");
+      await images(5, 10);
+      await run(6);
+      await images(6, 2);
       await t.page.locator('[data-command="notebook:interrupt-kernel"]:visible').first().click();
-      await t.shows(5, "stopped at epoch");
-      await t.shows(5, "Interrupted: the cell was stopped");
-      await few(5);
+      await t.shows(6, "stopped at epoch");
+      await t.shows(6, "Interrupted: the cell was stopped");
+      await few(6);
       await t.picture("newcomer-stopped");
     }],
     ["newcomer's restart", async () => {
       await t.menu("Kernel", "Restart Kernel…");
       await t.accept();
       await t.until("the kernel to be idle", t.idle, 60_000);
-      await run(6, "undefined: camera", "nets and arrays are still in the session");
-      await run(7, "done: 3 epochs", "accuracy 100.0 %"); // the weights of before
-      await run(8, "camera on photos/all"); // the only net, its training data
-      await run(9, "flowers", "80");
+      await run(7, "undefined: camera", "nets and arrays are still in the session");
+      await run(8, "done: 3 epochs", "accuracy 100.0 %"); // the weights of before
+      await run(9, "undone: the last cell");
+      await run(10, "camera on photos/all"); // the only net, its training data
+      await run(11, "flowers", "80");
+      await run(12, "true true");
       await t.picture("newcomer-measured");
+    }],
+    ["newcomer's narrow window", async () => { // tables scroll, and nothing is cut off
+      const side = async () => { // the list of files, which would leave no room
+        await t.page.keyboard.press("Escape");
+        await t.page.keyboard.press("Control+b");
+      };
+      await side();
+      await t.page.setViewportSize({ width: 400, height: 1000 });
+      try {
+        for (const i of [0, 2, 8, 11]) {
+          await t.cells().nth(i).evaluate((cell) => cell.scrollIntoView());
+          const lost = await t.output(i).evaluateAll((all) => all.flatMap((o) => [...o.querySelectorAll("table, img")].filter((e) =>
+            e.getBoundingClientRect().width > o.clientWidth + 1 && (e.tagName === "IMG" || !["auto", "scroll"].includes(getComputedStyle(o).overflowX)))
+            .map((e) => e.tagName + " " + e.textContent.slice(0, 40))));
+          if (lost.length) throw new Error(`cut off below cell ${i}: ${lost.join("; ")}`);
+        }
+        await t.picture("newcomer-narrow");
+      } finally {
+        await t.page.setViewportSize({ width: 1200, height: 900 });
+        await side();
+      }
     }],
     ["newcomer's page", async () => {
       await t.page.keyboard.press("Control+s");
@@ -121,13 +154,15 @@ export function newcomer(t) {
       execFileSync(t.gaiden, ["run", "-html", "-as-is", "-q", "-o", `${home}/`, file]);
       const page = await t.browser.newPage();
       try {
-        for (const [width, colorScheme] of [[400, "light"], [1600, "dark"]]) {
-          await page.setViewportSize({ width, height: 1200 });
-          await page.emulateMedia({ colorScheme });
-          await page.goto(`file://${home}/newcomer.html`);
-          const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-          if (wide > 0) throw new Error(`the page is ${wide} pixels wider than ${width}`);
-          await page.screenshot({ path: path.join(t.screenshots, `newcomer-${width}.png`) });
+        await page.goto(`file://${home}/newcomer.html`);
+        for (const width of [400, 800, 1600]) {
+          for (const colorScheme of ["light", "dark"]) {
+            await page.setViewportSize({ width, height: 1200 });
+            await page.emulateMedia({ colorScheme });
+            const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+            if (wide > 0) throw new Error(`the page is ${wide} pixels wider than ${width}`);
+            await page.screenshot({ path: path.join(t.screenshots, `newcomer-${width}-${colorScheme}.png`) });
+          }
         }
         const button = page.locator("details.code button").first();
         await button.click();

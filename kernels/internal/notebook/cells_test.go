@@ -157,7 +157,7 @@ func TestCells(t *testing.T) {
 		{name: "forget", code: "%rm origin thing"},
 		{name: "forgotten", code: "thing", fails: "BuildError undefined: thing"},
 		{name: "reset", code: "%reset"},
-		{name: "after reset", code: "P{}", fails: "BuildError no cell has run yet that defines P: run the one that does; nets and arrays are still in the session"},
+		{name: "after reset", code: "P{}", fails: "BuildError no cell has defined P since the kernel was started: run the one that does; nets and arrays are still in the session"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -167,7 +167,7 @@ func (e *nameError) Hint() string {
 	if e.gopls {
 		return ""
 	}
-	return "without gopls only what cells have declared is: go install golang.org/x/tools/gopls@v0.21.1 puts it where it is found"
+	return "without gopls only the names of cells are known: run go install golang.org/x/tools/gopls@v0.21.1 in a terminal"
 }
 
 // Comm takes what the pages that show the notebook send to its widgets.

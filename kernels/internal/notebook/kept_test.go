@@ -27,7 +27,7 @@ func TestKept(t *testing.T) {
 		{name: "begin", code: "x := 1"},
 		{name: "panic", code: "x = 2\ny := 5\npanic(\"oh\")\nz := 6", fails: "oh"},
 		{name: "kept before the panic", code: "x + y", result: "7"},
-		{name: "not reached", code: "z", fails: "defines z, but did not come to keep it; run it again"},
+		{name: "not reached", code: "z", fails: "defines z, but failed or was stopped before that; run it again"},
 		{name: "exit", code: "x = 3\nif x == 3 {\n\tos.Exit(4)\n}", fails: "exit status 4"},
 		{name: "kept before the exit", code: "x", result: "3"},
 		{name: "fatal in a function", code: "func die() { log.Fatal(\"dying\") }\nx = 33\ndie()", said: "dying", fails: "exit status 1"},
@@ -112,7 +112,7 @@ func TestStopKeeps(t *testing.T) {
 	}{
 		{name: "what it has set", code: "x = 2\ny := T{\"t\", []int{1, 2}}\nvar z = 7\nfmt.Println(\"go\")\nfor {\n}", use: "fmt.Sprint(x, y, z, old)", want: "2 {t [1 2]} 7as it was"},
 		{name: "maps", code: "m[\"b\"] = 2\nfmt.Println(\"go\")\ntime.Sleep(time.Hour)", use: "len(m)", want: "2"},
-		{name: "what it has not come to", code: "fmt.Println(\"go\")\nfor {\n}\nlate := 1", use: "late", fails: "defines late, but did not come to keep it"},
+		{name: "what it has not come to", code: "fmt.Println(\"go\")\nfor {\n}\nlate := 1", use: "late", fails: "defines late, but failed or was stopped before that"},
 		{name: "a count that goes on", code: "n := 0\nfmt.Println(\"go\")\nfor i := 0; ; i++ {\n\tn = i\n\truntime.Gosched()\n}", use: "n > 0", want: "true"},
 		{name: "numbers that change", code: "v := make([]float64, 1<<16)\nfmt.Println(\"go\")\nfor i := 0; ; i++ {\n\tv[i%len(v)]++\n}", use: "len(v)", want: "65536"},
 		{name: "a wait for input and output", code: "x = 3\nl, err := net.Listen(\"tcp\", \"127.0.0.1:0\")\nfmt.Println(\"go\")\nl.Accept()", use: "x", want: "3"},

@@ -73,7 +73,7 @@ func (n *Notebook) whos(ctx context.Context, host magic.Host, c magic.Command) e
 			size = units.Bytes(float64(v.Bytes))
 		}
 		fmt.Fprintf(columns, "%s\t%s\t%d\t%s\t%s\n", v.Name, kind, v.Cell, size, v.Text)
-		fmt.Fprintf(&page, "<tr><td style=\"text-align:left\">%s</td><td style=\"text-align:left\"><code>%s</code></td><td>%d</td><td>%s</td><td style=\"text-align:left\"><code>%s</code></td></tr>\n",
+		fmt.Fprintf(&page, "<tr><td style=\"text-align:left\">%s</td><td style=\"text-align:left\"><code>%s</code></td><td>%d</td><td style=\"text-align:right;white-space:nowrap\">%s</td><td style=\"text-align:left\"><code>%s</code></td></tr>\n",
 			escape(v.Name), escape(kind), v.Cell, size, escape(v.Text))
 	}
 	columns.Flush()

@@ -68,7 +68,7 @@ func (e *ArchitectureError) advice() string {
 		return fmt.Sprintf("did you mean a file whose names begin with %q? This one has them without", prefix)
 	}
 	if len(missing)+len(surplus) > 0 {
-		return "weights.Map{Only: …} loads single layers, and Partial what fits"
+		return "weights.Map{Names: …} says which array each variable is, Only loads some layers, and Partial loads what fits"
 	}
 	return "net.Weights() lists what it wants"
 }

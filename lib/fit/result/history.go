@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"math"
 	"slices"
 	"strings"
@@ -72,9 +73,9 @@ func (s Score) String() string {
 	return text
 }
 
-// LossString is the loss with four decimals, or four digits of a very large one.
+// LossString is the loss with four decimals, or four digits of a very large or small one.
 func (s Score) LossString() string {
-	if math.Abs(s.Loss) >= 1e6 {
+	if loss := math.Abs(s.Loss); loss >= 1e6 || 0 < loss && loss < 0.001 {
 		return fmt.Sprintf("%.4g", s.Loss)
 	}
 	return fmt.Sprintf("%.4f", s.Loss)
@@ -157,9 +158,9 @@ func (h *History) Shown() (first, last []Epoch, between int) {
 	return h.Epochs[:ends], h.Epochs[n-ends:], n - 2*ends
 }
 
-// String is the table that Chainer's PrintReport prints, without columns of which nothing is
-// known, and of a long history its ends.
-func (h *History) String() string {
+// rows are the columns' names, and a row for each epoch: of a long history its ends, and
+// between them a row of one cell. Columns of which nothing is known are left out.
+func (h *History) rows() (names []string, rows [][]string) {
 	labels := slices.ContainsFunc(h.Epochs, func(e Epoch) bool { return e.Train.Labels })
 	validated := slices.ContainsFunc(h.Epochs, func(e Epoch) bool { return e.Validation != nil })
 	shown := []string{"loss"}
@@ -169,7 +170,7 @@ func (h *History) String() string {
 	for _, m := range h.Last().Train.Metrics {
 		shown = append(shown, m.Name)
 	}
-	names := []string{"epoch"}
+	names = []string{"epoch"}
 	for _, name := range shown {
 		names = append(names, "main/"+name)
 		if validated {
@@ -177,19 +178,10 @@ func (h *History) String() string {
 		}
 	}
 	names = append(names, "elapsed_time")
-	var b strings.Builder
-	line := func(cells []string) {
-		text := ""
-		for i, c := range cells {
-			text += fmt.Sprintf("%-*s", max(12, len(names[i])+2), c)
-		}
-		b.WriteString(strings.TrimRight(text, " ") + "\n")
-	}
-	line(names)
 	first, rest, between := h.Shown()
 	for i, e := range slices.Concat(first, rest) {
 		if between > 0 && i == len(first) {
-			fmt.Fprintf(&b, "… %s between them are in History.Epochs\n", units.Plural(between, "epoch"))
+			rows = append(rows, []string{fmt.Sprintf("… %s between them are in History.Epochs", units.Plural(between, "epoch"))})
 		}
 		cells := []string{fmt.Sprint(e.Number)}
 		for _, name := range shown {
@@ -206,18 +198,67 @@ func (h *History) String() string {
 				cells = append(cells, cell)
 			}
 		}
-		line(append(cells, fmt.Sprintf("%.6g", e.Elapsed.Seconds())))
+		rows = append(rows, append(cells, fmt.Sprintf("%.6g", e.Elapsed.Seconds())))
 	}
+	return names, rows
+}
+
+// notes are what stands below the rows, a line each.
+func (h *History) notes() (l []string) {
 	if h.Note != "" {
-		b.WriteString("note: " + h.Note + "\n")
+		l = append(l, "note: "+h.Note)
 	}
 	if h.Best > 0 {
-		fmt.Fprintf(&b, "weights of epoch %d, the best\n", h.Best)
+		l = append(l, fmt.Sprintf("weights of epoch %d, the best", h.Best))
 	}
 	if h.Stopped != "" {
-		b.WriteString("stopped: " + h.Stopped + "\n")
+		l = append(l, "stopped: "+h.Stopped)
+	}
+	return l
+}
+
+// String is the table that Chainer's PrintReport prints.
+func (h *History) String() string {
+	names, rows := h.rows()
+	var b strings.Builder
+	for _, cells := range append([][]string{names}, rows...) {
+		text := ""
+		for i, c := range cells {
+			text += fmt.Sprintf("%-*s", max(12, len(names[i])+2), c)
+		}
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	for _, note := range h.notes() {
+		b.WriteString(note + "\n")
 	}
 	return b.String()
+}
+
+// HTML is the same as a table, whose names of columns may be broken after a slash.
+func (h *History) HTML() string {
+	names, rows := h.rows()
+	var b strings.Builder
+	b.WriteString("<div><table><thead><tr>")
+	for _, name := range names {
+		fmt.Fprintf(&b, `<th style="text-align:right">%s</th>`, strings.ReplaceAll(html.EscapeString(name), "/", "/<wbr/>"))
+	}
+	b.WriteString("</tr></thead><tbody>")
+	for _, cells := range rows {
+		cell := `<td style="text-align:right">%s</td>`
+		if len(cells) == 1 {
+			cell = fmt.Sprintf(`<td colspan="%d" style="text-align:left">%%s</td>`, len(names))
+		}
+		b.WriteString("<tr>")
+		for _, c := range cells {
+			fmt.Fprintf(&b, cell, html.EscapeString(c))
+		}
+		b.WriteString("</tr>")
+	}
+	b.WriteString("</tbody></table>")
+	for _, note := range h.notes() {
+		b.WriteString("<div><small>" + html.EscapeString(note) + "</small></div>")
+	}
+	return b.String() + "</div>"
 }
 
 // Display, if it is set, begins to show the training of a net: progress gets what a

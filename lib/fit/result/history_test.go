@@ -5,11 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
 
 // TestStrings holds that results are lines, also those of many numbers.
+func TestHTML(t *testing.T) {
+	h := &History{Stopped: "x<y"}
+	for i := range 90 {
+		h.Epochs = append(h.Epochs, Epoch{Number: i + 1, Train: Score{Loss: 1.5, Metrics: []Metric{{"a<b", 2}}}})
+	}
+	got := h.HTML()
+	for _, want := range []string{"main/<wbr/>a&lt;b</th>", `<tr><td style="text-align:right">1</td><td style="text-align:right">1.5</td><td style="text-align:right">2</td>`,
+		`<td colspan="4" style="text-align:left">… 70 epochs between them`, "stopped: x&lt;y"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %s, want %s in it", got, want)
+		}
+	}
+}
+
 func TestStrings(t *testing.T) {
 	score := Score{Loss: 0.07168, Right: 978, N: 1000, Labels: true}
 	many := make([]int32, 40)
@@ -20,6 +35,8 @@ func TestStrings(t *testing.T) {
 		{score, "loss 0.0717, accuracy 97.80 % (978/1000)"},
 		{Score{Loss: 12.5, N: 3}, "loss 12.5"},
 		{Score{Loss: 1.2345678e30, Labels: true}, "loss 1.235e+30, accuracy 0.00 % (0/0)"},
+		{Score{Loss: 3.9762e-05, Labels: true}, "loss 3.976e-05, accuracy 0.00 % (0/0)"},
+		{Score{Labels: true}, "loss 0.0000, accuracy 0.00 % (0/0)"},
 		{Epoch{Number: 3, Train: score, Elapsed: 1234567 * time.Microsecond}, "epoch 3: loss 0.0717, accuracy 97.80 % (978/1000); after 1.2 s"},
 		{Epoch{Number: 1, Train: Score{Loss: 1.5}, Validation: &Score{Loss: 2.5}}, "epoch 1: loss 1.5; validation loss 2.5; after 0 s"},
 		{Progress{Phase: "compile", Epoch: 1, Epochs: 5, Steps: 7500, Elapsed: 12 * time.Second}, "epoch 1/5, compiling, 12 s"},

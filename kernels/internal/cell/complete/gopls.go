@@ -42,7 +42,7 @@ type Gopls struct {
 }
 
 // ErrNoGopls is returned while gopls is not installed.
-var ErrNoGopls = errors.New("cell: gopls is not installed; go install golang.org/x/tools/gopls@v0.21.1 puts it where it is found")
+var ErrNoGopls = errors.New("cell: gopls is not installed; run go install golang.org/x/tools/gopls@v0.21.1 in a terminal")
 
 // A Candidate is something that the text may continue with.
 type Candidate struct {
@@ -53,7 +53,7 @@ type Candidate struct {
 }
 
 // Find returns the gopls to be started.
-func (g *Gopls) find() (string, error) {
+func (g *Gopls) Find() (string, error) {
 	if g.Path != "" {
 		if _, err := os.Stat(g.Path); err != nil {
 			return "", ErrNoGopls
@@ -94,7 +94,7 @@ func (g *Gopls) start(ctx context.Context) error {
 			return nil
 		}
 	}
-	path, err := g.find()
+	path, err := g.Find()
 	if err != nil {
 		g.failed = err
 		return err
@@ -286,6 +286,6 @@ func (g *Gopls) Close() {
 
 // Installed reports whether there is a gopls that can be started.
 func (g *Gopls) Installed() bool {
-	_, err := g.find()
+	_, err := g.Find()
 	return err == nil
 }

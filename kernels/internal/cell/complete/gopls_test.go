@@ -51,7 +51,7 @@ func TestFindGopls(t *testing.T) {
 			for name, value := range map[string]string{"HOME": tt.home, "GOPATH": tt.gopath, "GOBIN": tt.gobin, "PATH": filepath.Join(top, "empty")} {
 				t.Setenv(name, strings.ReplaceAll(value, "TOP", top))
 			}
-			got, err := new(Gopls).find()
+			got, err := new(Gopls).Find()
 			if want := strings.ReplaceAll(tt.want, "TOP", top); got != want {
 				t.Errorf("got %q, %v; want %q", got, err, want)
 			}
@@ -69,7 +69,7 @@ func TestFindGopls(t *testing.T) {
 		t.Setenv(name, "") // the user's home is what the system says, which may have one
 	}
 	t.Setenv("PATH", filepath.Join(top, "empty"))
-	if got, err := new(Gopls).find(); err == nil && !filepath.IsAbs(got) {
+	if got, err := new(Gopls).Find(); err == nil && !filepath.IsAbs(got) {
 		t.Errorf("without HOME: got %q, want none of the current directory's", got)
 	}
 }

@@ -217,6 +217,8 @@ func (c *Composer) explain(w *writer, r report) []parse.Diagnostic {
 				d.Hint = c.member(r, e.Pos)
 			case noField.MatchString(e.Msg):
 				d.Hint = c.field(r, e.Pos)
+			case noStruct.MatchString(e.Msg):
+				d.Hint = c.structure(r, e.Pos)
 			}
 		})
 	}

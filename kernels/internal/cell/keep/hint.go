@@ -74,7 +74,7 @@ func (c *Composer) exported(w *writer, name, member string) string {
 
 // notKept says that a cell would have defined a name.
 func notKept(cell int, name string) string {
-	return "cell " + strconv.Itoa(cell) + " defines " + name + ", but did not come to keep it; run it again"
+	return "cell " + strconv.Itoa(cell) + " defines " + name + ", but failed or was stopped before that; run it again"
 }
 
 // shadows says that a variable of an earlier cell hides the package that was
@@ -111,6 +111,20 @@ func earlier(w *writer, name string) (cell int) {
 	return cell
 }
 
+// nearPackage is the package that was probably meant by a name of which code selects
+// members: one that exports the first of them.
+func (c *Composer) nearPackage(name string, members []string) string {
+	ctx := context.Background()
+	near := typo.Nearest(name, c.Module.Names(ctx))
+	if near == "" || len(members) == 0 {
+		return near
+	}
+	if path, ok := c.Module.Resolve(ctx, near, members); !ok || !build.Exports(c.Module.TypesOf(ctx, path), members[0]) {
+		return ""
+	}
+	return near
+}
+
 // words are names that Go has not, but others have, and what to write instead.
 var words = map[string]string{
 	"help":   "%help lists the magics, and NAME? explains a name",
@@ -137,9 +151,31 @@ func assigns(text, name string) bool {
 
 var (
 	// oneMore is a call whose error is taken by nobody, asOne one that stands where one value does.
-	oneMore = regexp.MustCompile(`^assignment mismatch: (\d) variables? but ([\pL_][\pL\pN_.]*)(?:\(.*\))? returns? (\d) values$`)
+	oneMore = regexp.MustCompile(`^assignment mismatch: (\d) variables? but (.+?)(?:\([^()]*\))? returns? (\d) values$`)
 	asOne   = regexp.MustCompile(`^multiple-value ([\pL_][\pL\pN_.]*)\(.*\) \(value of type \((?:[^,()]*), (?:[\pL_][\pL\pN_]* )?error\)\) in `)
 )
+
+// calleeName is a function as a message names it: what it is a method of, if that is short.
+func calleeName(function string) string {
+	if strings.ContainsAny(function, "([{") {
+		return "…" + function[strings.LastIndex(function, ".")+1:]
+	}
+	return function
+}
+
+// notType is a function that stands where a type does, as of a literal.
+var notType = regexp.MustCompile(`^([\pL_][\pL\pN_.]*) \(value of type func\(.*\) is not a type$`)
+
+// wanted are values of types that beginners in Go and Gaiden give for others, with what
+// makes them.
+var wanted = []struct {
+	message *regexp.Regexp
+	hint    string
+}{
+	{regexp.MustCompile(`^cannot use .*(constant|of type string).* as models\.Act value`), "an activation is a function, such as models.ReLU"},
+	{regexp.MustCompile(`^cannot use .* as \*fit\.Set value`), "a data set is what net.Upload(name, examples) returns; net.Data(name) finds one"},
+	{regexp.MustCompile(`^cannot use .*constant.* as (optim\.Optimizer|losses\.Loss|metrics\.Metric) value`), "these are structs, such as optim.Adam{}, losses.MSE{}, metrics.F1{}"},
+}
 
 // hint says what to do about an error, where there is more to say than Go does.
 func (c *Composer) hint(w *writer, message string) string {
@@ -159,12 +195,20 @@ func (c *Composer) hint(w *writer, message string) string {
 		return "must takes an error, or a value and an error; must2 takes two values and an error"
 	}
 	if m := oneMore.FindStringSubmatch(message); m != nil && m[1]+m[3] == "12" {
-		return "if the second is an error: must(" + m[2] + "(…)) is the first, and stops the cell where there is an error"
+		return "if the second value is an error, write must(" + calleeName(m[2]) + "(…)): it is the first value, or the cell fails with the error"
 	} else if m != nil && m[1]+m[3] == "23" {
-		return "if the third is an error: must2(" + m[2] + "(…)) is the first two, and stops the cell where there is an error"
+		return "if the third value is an error, write must2(" + calleeName(m[2]) + "(…)): it is the first two values, or the cell fails with the error"
 	}
 	if m := asOne.FindStringSubmatch(message); m != nil {
-		return "must(" + m[1] + "(…)) is the first value, and stops the cell where there is an error"
+		return "write must(" + m[1] + "(…)): it is the first value, or the cell fails with the error"
+	}
+	if m := notType.FindStringSubmatch(message); m != nil {
+		return m[1] + " is a function: write " + m[1] + "(…)"
+	}
+	for _, w := range wanted {
+		if w.message.MatchString(message) {
+			return w.hint
+		}
 	}
 	if message == "cannot use _ as value or type" {
 		return "_ is no name in Go; what later cells want needs one: x := …"
@@ -178,25 +222,25 @@ func (c *Composer) hint(w *writer, message string) string {
 		return ""
 	}
 	if slices.ContainsFunc(w.unit.Definitions, func(d parse.Definition) bool { return slices.Contains(d.Names, name) }) {
-		return name + " := … is a statement of this cell: its declarations (var, func, type) and the statements above it do not see it; define " + name + " in a cell above, or write := in place of var"
+		return name + " := … is a statement of this cell: declarations (var, func, type) run before all statements and do not see it; write := in place of var, or define " + name + " in an earlier cell"
 	}
 	var names []string
 	for _, d := range w.decls {
 		names = append(names, d.Names...)
 	}
 	names = slices.DeleteFunc(append(names, c.Memory.Names()...), func(n string) bool { return strings.Contains(n, ".") }) // methods
-	undefined := "no cell has run yet that defines " + name
+	undefined := "no cell that has run defines " + name
 	if len(names) == 0 { // as after a restart
-		undefined += ": run the one that does; nets and arrays are still in the session"
-	}
-	if w.unit.Quals[name] != nil || w.qualifies(name) {
-		if near := typo.Nearest(name, slices.Concat(names, c.Module.Names(context.Background()))); near != "" {
-			return "nothing of this name is known; did you mean " + near + "?"
-		}
-		return "no package of this name is known: import it by its path; and " + undefined
+		undefined = "no cell has defined " + name + " since the kernel was started: run the one that does; nets and arrays are still in the session"
 	}
 	if near := typo.Nearest(name, names); near != "" {
 		return "did you mean " + near + "?"
+	}
+	if members := w.unit.Quals[name]; len(members) > 0 || w.qualifies(name) {
+		if near := c.nearPackage(name, members); near != "" {
+			return "did you mean " + near + "?"
+		}
+		undefined += ", and no package has this name"
 	}
 	if assigns(w.unit.Text, name) {
 		return name + " := … defines it"

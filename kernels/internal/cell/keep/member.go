@@ -19,6 +19,10 @@ var noMember = regexp.MustCompile(`has no field or method [\pL\pN_]+(, but does 
 // noField matches what it says so of a field of a literal.
 var noField = regexp.MustCompile(`^(unknown|cannot refer to unexported) field [\pL\pN_]+ in struct literal of type [^ ]+$`)
 
+// noStruct matches what the checker says of a struct that is made without the names of
+// its fields, or by a call.
+var noStruct = regexp.MustCompile(`^(?:too (?:few|many) values in struct literal of type|cannot convert .* to type) ([^ ]+)$`)
+
 // membersShown is how many fields and methods of a type, or names of a package, a hint has.
 const membersShown = 40
 
@@ -56,6 +60,34 @@ func (c *Composer) field(r report, pos token.Pos) string {
 		t = p.Elem() // of a slice of pointers
 	}
 	return c.meant(r, name.Name, t, fields(t, r.Pkg))
+}
+
+// structure says how a struct is written of which a literal ends at pos, or to which the
+// value at pos is converted.
+func (c *Composer) structure(r report, pos token.Pos) string {
+	var t types.Type
+	nodeOf(r.File, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			if n.Pos() <= pos && pos <= n.End() {
+				t = r.Info.Types[n].Type // the innermost one is last
+			}
+		case *ast.CallExpr:
+			if tv := r.Info.Types[n.Fun]; len(n.Args) == 1 && n.Args[0].Pos() == pos && tv.IsType() {
+				t = tv.Type
+			}
+		}
+		return false
+	})
+	if t == nil {
+		return ""
+	}
+	all := fields(t, r.Pkg)
+	if len(all) == 0 {
+		return ""
+	}
+	name := briefly(types.TypeString(t, types.RelativeTo(r.Pkg)))
+	return fmt.Sprintf("name the fields, %s{%s: …}; it has %s", name, strings.Join(all[:min(2, len(all))], ": …, "), some(all))
 }
 
 // nodeOf is the first node of a file that is requested, nil if there is none.

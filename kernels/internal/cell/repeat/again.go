@@ -6,11 +6,17 @@ import (
 	"go/types"
 )
 
+type initializer struct {
+	values []ast.Expr
+	at     token.Pos
+}
+
 // initializers yields what gives the program's variables their first values: for
 // each declaration at package level, and for each := among main's own statements,
-// the names and the expressions. A name may come more than once; the last counts.
-func initializers(file *ast.File) func(func([]*ast.Ident, []ast.Expr) bool) {
-	return func(yield func([]*ast.Ident, []ast.Expr) bool) {
+// the names, and the expressions with their statement's position (0 at package level).
+// A name may come more than once; the last counts.
+func initializers(file *ast.File) func(func([]*ast.Ident, initializer) bool) {
+	return func(yield func([]*ast.Ident, initializer) bool) {
 		var main *ast.FuncDecl
 		for _, d := range file.Decls {
 			switch d := d.(type) {
@@ -20,7 +26,7 @@ func initializers(file *ast.File) func(func([]*ast.Ident, []ast.Expr) bool) {
 				}
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
-					if v, ok := s.(*ast.ValueSpec); ok && d.Tok == token.VAR && !yield(v.Names, v.Values) {
+					if v, ok := s.(*ast.ValueSpec); ok && d.Tok == token.VAR && !yield(v.Names, initializer{values: v.Values}) {
 						return
 					}
 				}
@@ -37,7 +43,7 @@ func initializers(file *ast.File) func(func([]*ast.Ident, []ast.Expr) bool) {
 						names = append(names, id)
 					}
 				}
-				if !yield(names, a.Rhs) {
+				if !yield(names, initializer{a.Rhs, a.Pos()}) {
 					return
 				}
 			}
@@ -54,8 +60,8 @@ func Repeatable(r Checked, library string) map[string]map[string]bool {
 		return found
 	}
 	p := newRepeater(r, library)
-	for names, values := range initializers(r.File) {
-		uses, ok := p.repeatable(values)
+	for names, first := range initializers(r.File) {
+		uses, ok := p.repeatable(first.values, first.at)
 		for _, id := range names {
 			if obj, isVar := r.Info.ObjectOf(id).(*types.Var); ok && isVar && !uses[obj.Name()] {
 				found[id.Name] = uses

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"math"
 	"slices"
 	"strings"
 
@@ -31,41 +32,87 @@ type repeater struct {
 	library string
 	funcs   map[types.Object]*ast.FuncDecl
 	inside  map[*ast.FuncDecl]bool // being judged, or found repeatable
-	changed map[types.Object]bool  // variables that something gives a value besides their definitions
 	uses    map[string]bool        // variables, functions and constants of the package and of main that the value depends on
+
+	// changed has the variables that something gives a value besides their definitions:
+	// where the last one is that main itself does, later if anything else does. What main
+	// did before the statement at at, the values that are kept have, too.
+	changed map[types.Object]token.Pos
+	at      token.Pos // 0 for what is declared at package level
 }
 
+// later is behind every position of a program.
+const later = token.Pos(math.MaxInt)
+
 func newRepeater(r Checked, library string) *repeater {
-	p := &repeater{Checked: r, library: library, funcs: map[types.Object]*ast.FuncDecl{}, changed: map[types.Object]bool{}}
+	p := &repeater{Checked: r, library: library, funcs: map[types.Object]*ast.FuncDecl{}, changed: map[types.Object]token.Pos{}}
 	for _, d := range r.File.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok {
+		f, ok := d.(*ast.FuncDecl)
+		if ok {
 			p.funcs[r.Info.Defs[f.Name]] = f
 		}
+		p.findChanges(d, ok && f.Recv == nil && f.Name.Name == "main" && !jumps(f))
 	}
-	change := func(e ast.Expr) {
-		if id := root(e); id != nil && r.Info.Uses[id] != nil {
-			p.changed[r.Info.Uses[id]] = true
-		}
-	}
-	ast.Inspect(r.File, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			for _, l := range n.Lhs {
-				change(l) // what := defines is no use
-			}
-		case *ast.IncDecStmt:
-			change(n.X)
-		case *ast.UnaryExpr:
-			if _, literal := ast.Unparen(n.X).(*ast.CompositeLit); n.Op == token.AND && !literal && r.Fset.Position(n.Pos()).Filename != parse.GlueName {
-				change(n.X)
-			}
-		case *ast.RangeStmt:
-			change(n.Key)
-			change(n.Value)
-		}
-		return true
-	})
 	return p
+}
+
+// findChanges notes which variables a declaration changes. ordered says that it is main,
+// whose own statements run once, one after the other.
+func (p *repeater) findChanges(d ast.Decl, ordered bool) {
+	var note func(n ast.Node, ordered bool)
+	note = func(n ast.Node, ordered bool) {
+		change := func(e ast.Expr, at token.Pos) {
+			id := root(e)
+			if id == nil || p.Info.Uses[id] == nil {
+				return // what := defines is no use
+			}
+			if !ordered {
+				at = later
+			}
+			p.changed[p.Info.Uses[id]] = max(p.changed[p.Info.Uses[id]], at)
+		}
+		ast.Inspect(n, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncLit: // it may be called later
+				note(n.Body, false)
+				return false
+			case *ast.AssignStmt:
+				for _, l := range n.Lhs {
+					change(l, n.End())
+				}
+			case *ast.IncDecStmt:
+				change(n.X, n.End())
+			case *ast.UnaryExpr: // what has the address may change it later
+				if _, literal := ast.Unparen(n.X).(*ast.CompositeLit); n.Op == token.AND && !literal && p.Fset.Position(n.Pos()).Filename != parse.GlueName {
+					change(n.X, later)
+				}
+			case *ast.RangeStmt:
+				change(n.Key, n.End())
+				change(n.Value, n.End())
+			}
+			return true
+		})
+	}
+	note(d, ordered)
+}
+
+// jumps reports whether a function has a statement that may run an earlier one again.
+func jumps(f *ast.FuncDecl) (found bool) {
+	if f.Body == nil {
+		return false
+	}
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		b, ok := n.(*ast.BranchStmt)
+		found = found || ok && b.Tok == token.GOTO
+		return !found
+	})
+	return found
+}
+
+// changesLater reports whether a variable may get another value after what is judged.
+func (p *repeater) changesLater(v types.Object) bool {
+	end := p.changed[v]
+	return end.IsValid() && (!p.at.IsValid() || end > p.at)
 }
 
 // root returns the variable that an operand is, or is a part of; nil if none.
@@ -93,8 +140,9 @@ func root(e ast.Expr) *ast.Ident {
 }
 
 // repeatable judges the expressions that together give some variables their
-// values, and returns the names that these depend on.
-func (p *repeater) repeatable(list []ast.Expr) (uses map[string]bool, ok bool) {
+// values, in main's statement at a position, and returns the names that these depend on.
+func (p *repeater) repeatable(list []ast.Expr, at token.Pos) (uses map[string]bool, ok bool) {
+	p.at = at
 	p.inside, p.uses = map[*ast.FuncDecl]bool{}, map[string]bool{}
 	for _, e := range list {
 		if !p.pure(e, nil) {
@@ -154,8 +202,8 @@ func (p *repeater) isField(id *ast.Ident) bool {
 	return ok && v.IsField()
 }
 
-// name notes what a value depends on. A variable that is given other values
-// besides its first may have had one of those.
+// name notes what a value depends on. A variable that is given other values later
+// may have had one of those.
 func (p *repeater) name(id *ast.Ident, body ast.Node) bool {
 	obj := p.Info.Uses[id]
 	if obj == nil || obj.Pkg() != p.Pkg {
@@ -167,7 +215,7 @@ func (p *repeater) name(id *ast.Ident, body ast.Node) bool {
 			return true
 		}
 		p.uses[obj.Name()] = true
-		return !p.changed[obj]
+		return !p.changesLater(obj)
 	case *types.Func, *types.Const:
 		if obj.Parent() == p.Pkg.Scope() {
 			p.uses[obj.Name()] = true
@@ -262,7 +310,7 @@ func (p *repeater) stateless(f *ast.FuncLit, body ast.Node) bool {
 			return ok
 		}
 		if v, is := p.Info.Uses[id].(*types.Var); is && !v.IsField() && within(v, body) && !within(v, f) {
-			ok = !p.changed[v] && p.fixed(v.Type(), 0)
+			ok = !p.changesLater(v) && p.fixed(v.Type(), 0)
 		}
 		return ok
 	})

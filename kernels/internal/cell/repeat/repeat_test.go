@@ -217,7 +217,7 @@ func counts(yield func(int) bool) { yield(1) }
 		r.Pkg, _ = conf.Check("main", fset, []*ast.File{file}, r.Info)
 		p := newRepeater(r, "")
 		last := file.Decls[len(file.Decls)-1].(*ast.GenDecl).Specs[0].(*ast.ValueSpec)
-		uses, ok := p.repeatable(last.Values)
+		uses, ok := p.repeatable(last.Values, 0)
 		got := "-"
 		if ok {
 			var list []string
@@ -281,6 +281,47 @@ func TestLibraryMethods(t *testing.T) {
 		}
 		if got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.expr, got, tt.want)
+		}
+	}
+}
+
+// TestChangedBefore: a definition may be evaluated again if what it uses has changed only
+// before it, so that the value at the end of the cell is the one that it used.
+func TestChangedBefore(t *testing.T) {
+	tests := []struct{ body, want string }{
+		{`n.width = 1; v := n.width`, "n"},
+		{`n.width++; v := n`, "n"},
+		{`for i := range 3 { n.width = i }; v := n.width`, "n"},
+		{`x := 1; x = 2; if x > 1 { x = 3 }; v := x`, "x"},
+		{`v := n.width; n.width = 1`, "-"},
+		{`n.width = 1; v := n.width; n.width = 2`, "-"},
+		{`p := &n; v := n.width; p.width = 1`, "-"},
+		{`f := func() { n.width = 1 }; v := n.width; f()`, "-"},
+		{`defer func() { n.width = 1 }(); v := n.width`, "-"},
+		{`v := n.width; set()`, "n"},
+		{`v := m.width; set()`, "-"},
+		{`x := 1; again: x++; v := x; if v < 3 { goto again }`, "-"},
+	}
+	for _, tt := range tests {
+		fset := token.NewFileSet()
+		code := "package main\ntype T struct{ width int }\nvar n, m T\nfunc set() { m.width = 1 }\nfunc main() {\n" + tt.body + "\n_ = v\n}\n"
+		file, err := parser.ParseFile(fset, "cell.go", code, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Checked{Fset: fset, File: file, Info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}}
+		conf := types.Config{Error: func(err error) {
+			if !strings.Contains(err.Error(), "jumps over") {
+				t.Errorf("%s: %v", tt.body, err)
+			}
+		}}
+		r.Pkg, _ = conf.Check("main", fset, []*ast.File{file}, r.Info)
+		got := "-"
+		if uses, ok := Repeatable(r, "")["v"]; ok {
+			got = strings.Join(slices.Sorted(maps.Keys(uses)), " ")
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.body, got, tt.want)
 		}
 	}
 }
