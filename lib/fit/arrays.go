@@ -133,7 +133,10 @@ func (n *Net) incomplete(there map[string]wire.Type) error {
 // isMoment says whether an array is the state of some optimizer.
 func (n *Net) isMoment(name string) bool {
 	all := append(slices.Clone(n.layout.optimizer), n.config.Optimizer, optim.Muon{})
-	for _, o := range append(all, optimizers()...) {
+	for _, o := range optim.All() {
+		all = append(all, o)
+	}
+	for _, o := range all {
 		if title, _ := o.Title(); strings.HasPrefix(name, title+"/") {
 			return true
 		}

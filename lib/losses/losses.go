@@ -23,6 +23,12 @@ type Loss interface {
 	Apply(out, y, v *Node) (loss, weight *Node)
 }
 
+// Kinds are the types that the description of a training can name: all losses but [Func] and
+// [Joint], which hold a user's own.
+func Kinds() []any {
+	return []any{BinaryCrossEntropy{}, Contrastive{}, Cosine{}, CrossEntropy{}, CTC{}, Hinge{}, Huber{}, KLDivergence{}, MAE{}, MSE{}, Poisson{}, Visibility{}}
+}
+
 // Mean is a loss of a batch as a scalar, for a training step of one's own.
 func Mean(l Loss, out, y *Node) *Node {
 	loss, weight := l.Apply(out, y, nil)

@@ -48,6 +48,16 @@ func All() []Optimizer {
 	return []Optimizer{SGD{}, SGD{Momentum: 0.9}, Adam{}, AdamW{}, AdaDelta{}, Adagrad{}, Lion{}, NAdam{}, RMSprop{}}
 }
 
+// Kinds are the types that the description of a training can name: the optimizers of [All],
+// those around another one, and the schedules.
+func Kinds() []any {
+	l := []any{Muon{}, Scheduled{}, Clipped{}, Groups{}, EMA{}, SWA{}, Exponential{}, OneCycle{}, StepDecay{}, Warmup{}, WarmupCosine{}, WarmupLinear{}}
+	for _, o := range All() {
+		l = append(l, o)
+	}
+	return l
+}
+
 // choosing is an optimizer that treats variables differently.
 type choosing interface {
 	choose(variable string, shape shapes.Shape) Optimizer
