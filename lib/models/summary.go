@@ -23,14 +23,6 @@ type Row struct {
 	Name, Kind string
 	Output     []int // without the batch
 	Params     int
-	Variables  []Variable
-}
-
-// Variable is a variable of a net, as package fit names it: "conv/weights".
-type Variable struct {
-	Name      string
-	Shape     shapes.Shape
-	Trainable bool
 }
 
 // Summarize builds the net on a backend, which need not be able to run
@@ -62,7 +54,6 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 			if k++; k <= seen || strings.Contains(v.Path(), "#") {
 				continue
 			}
-			r.Variables = append(r.Variables, Variable{strings.TrimPrefix(v.Path(), "/"), v.Shape(), v.Trainable})
 			r.Params += v.Shape().Size()
 			if v.Trainable {
 				s.Trainable += v.Shape().Size()
@@ -84,15 +75,6 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 
 // Total is the number of all parameters.
 func (s Summary) Total() int { return s.Trainable + s.NonTrainable }
-
-// Variables are those of all layers, in the order of the layers.
-func (s Summary) Variables() []Variable {
-	var all []Variable
-	for _, r := range s.Rows {
-		all = append(all, r.Variables...)
-	}
-	return all
-}
 
 // String is Keras's table.
 func (s Summary) String() string {
