@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 )
 
 // MNIST returns 70,000 images of handwritten digits (LeCun, Cortes, Burges, 1998),
@@ -147,7 +148,7 @@ func (c *collection) fetch(ctx context.Context, s *store, m *Images) (contents [
 			m.Warnings = append(m.Warnings, fmt.Sprintf("%v; fetched again", err))
 			damages = append(damages, err)
 		}
-		if err != nil && s.unpackPlaced(f) != nil {
+		if err != nil && s.unpackFile(f, filepath.Join(s.dir, f.name+".gz")) != nil {
 			missing = append(missing, f)
 		}
 	}
@@ -176,15 +177,12 @@ func (c *collection) fetch(ctx context.Context, s *store, m *Images) (contents [
 }
 
 func (c *collection) fromMirrors(ctx context.Context, s *store, missing []file) (string, error) {
-	mirrors, err := s.mirrors(c.mirrors)
-	if err != nil {
-		return "", err
+	var all []download
+	for _, f := range missing {
+		// No gzip of the file is larger than the file by more than a little.
+		all = append(all, download{f.name + ".gz", f.name, f.size + f.size/100 + 1<<16, func(packed string) error { return s.unpackFile(f, packed) }})
 	}
-	source, err := s.fetchFiles(ctx, mirrors, missing)
-	if err != nil && ctx.Err() == nil {
-		s.rememberFailure(err)
-	}
-	return source, err
+	return s.fromMirrors(ctx, c.mirrors, all)
 }
 
 func names(files []file) []string {

@@ -123,9 +123,9 @@ func (s *store) read(f file) ([]byte, error) {
 	return data, nil
 }
 
-// unpackPlaced takes a packed file that somebody put into the folder by hand.
-func (s *store) unpackPlaced(f file) error {
-	packed, err := open(filepath.Join(s.dir, f.name+".gz"), os.O_RDONLY)
+// unpackFile is unpack of a file.
+func (s *store) unpackFile(f file, path string) error {
+	packed, err := open(path, os.O_RDONLY)
 	if err != nil {
 		return err
 	}

@@ -254,17 +254,12 @@ func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []s
 
 // zeros makes arrays of zeros with one program.
 func (n *Net) zeros(slots []slot) ([]*session.Array, error) {
-	p, err := n.trace("zeros", func(t *trace) []*Node {
-		var out []*Node
+	x, err := n.made("zeros", func(t *trace) (out []*Node) {
 		for _, s := range slots {
 			out = append(out, Zeros(t.g, s.shape))
 		}
 		return out
 	})
-	if err != nil {
-		return nil, err
-	}
-	x, err := n.session.Compile(p, session.Options{FirstLook: n.config.FirstLook, Origin: n.config.Origin})
 	if err != nil {
 		return nil, err
 	}
