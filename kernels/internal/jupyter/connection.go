@@ -9,10 +9,11 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"reflect"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -144,12 +145,7 @@ func (c Connection) Signer() (Signer, error) {
 	}
 	h := schemes[scheme]
 	if h == nil {
-		names := make([]string, 0, len(schemes))
-		for n := range schemes {
-			names = append(names, n)
-		}
-		sort.Strings(names)
-		return Signer{}, fmt.Errorf("signature_scheme: got %q, want one of %s", scheme, strings.Join(names, ", "))
+		return Signer{}, fmt.Errorf("signature_scheme: got %q, want one of %s", scheme, strings.Join(slices.Sorted(maps.Keys(schemes)), ", "))
 	}
 	return Signer{key: []byte(c.Key), hash: h}, nil
 }
