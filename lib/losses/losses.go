@@ -87,27 +87,10 @@ func Wants(l Loss, column int, t float32) string {
 // Check says which setting of a loss means nothing; classes is how many there are, 0 where
 // that is not known.
 func Check(l Loss, classes int) error {
-	var err error
-	switch l := l.(type) {
-	case CrossEntropy:
-		err = l.check(classes)
-	case BinaryCrossEntropy:
-		err = l.check()
-	case Huber:
-		err = l.check()
-	case Joint:
-		err = l.check()
-	case Contrastive:
-		err = l.check()
-	case CTC:
-		err = l.checkClasses(classes)
-	case Func:
-		if l.Of == nil || l.Name == "" {
-			err = fmt.Errorf("Name is %q, Of is nil: %t: want both", l.Name, l.Of == nil)
+	if c, is := l.(interface{ check(classes int) error }); is {
+		if err := c.check(classes); err != nil {
+			return fmt.Errorf("%T: %w", l, err)
 		}
-	}
-	if err != nil {
-		return fmt.Errorf("%T: %w", l, err)
 	}
 	return nil
 }
