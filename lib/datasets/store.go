@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -31,10 +32,7 @@ func (o Options) store(folder string) (*store, error) {
 			return nil, fmt.Errorf("datasets: Options.Mirrors[%d] is %q: want the address of a folder, http://… or https://…; for files on this machine use Options.Dir", i, mirror)
 		}
 	}
-	dir := o.Dir
-	if dir == "" {
-		dir = os.Getenv("GAIDEN_DATA")
-	}
+	dir := cmp.Or(o.Dir, os.Getenv("GAIDEN_DATA"))
 	if dir == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {

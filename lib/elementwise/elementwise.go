@@ -17,6 +17,7 @@ package elementwise
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -302,9 +303,7 @@ type Numbers[V any] interface {
 // other subexpression by its Key.
 func Eval[V any](ops Ops[V], values map[string]V, exprs ...Expr) []V {
 	done := map[string]V{}
-	for name, v := range values {
-		done[name] = v
-	}
+	maps.Copy(done, values)
 	with, _ := ops.(Numbers[V])
 	var eval func(e Expr) V
 	eval = func(e Expr) V {

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -114,9 +115,7 @@ func (c *conversation) close(err error) error {
 		}
 		err = fmt.Errorf("%w; the chat %q %s", err, c.Chat, state)
 	case c.cache != nil && !c.dirty && !c.windowed:
-		if failed := c.net.session.Bind(c.names(), c.cache); err == nil {
-			err = failed
-		}
+		err = cmp.Or(err, c.net.session.Bind(c.names(), c.cache))
 	}
 	free(c.cache...)
 	free(c.weights...)

@@ -1,8 +1,10 @@
 package fit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -27,9 +29,7 @@ const judging = 4
 
 // monitoredName is the name of the monitored result in a job's log.
 func monitoredName(monitor string) string {
-	if monitor == "" {
-		monitor = "loss"
-	}
+	monitor = cmp.Or(monitor, "loss")
 	return "validation " + monitor
 }
 
@@ -145,12 +145,7 @@ func (t *trace) monitored(results *Node, all measured, monitor string, answers i
 }
 
 func hasTitle(all measured, title string) bool {
-	for _, m := range all {
-		if m.Title() == title {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(m oneMeasured) bool { return m.Title() == title })
 }
 
 // plateau is optim.Plateau.Next in a program: best, wait and cooldown, and the rate.

@@ -152,10 +152,3 @@ func title(o Optimizer) (name string, moments []string) {
 	r := o.Rule()
 	return r.Title, r.Kept
 }
-
-func or(value, otherwise float64) float64 {
-	if value == 0 {
-		return otherwise
-	}
-	return value
-}

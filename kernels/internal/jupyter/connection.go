@@ -1,6 +1,7 @@
 package jupyter
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -139,10 +140,7 @@ func (c Connection) Signer() (Signer, error) {
 	if c.Key == "" {
 		return Signer{}, nil
 	}
-	scheme := c.Scheme
-	if scheme == "" {
-		scheme = "hmac-sha256"
-	}
+	scheme := cmp.Or(c.Scheme, "hmac-sha256")
 	h := schemes[scheme]
 	if h == nil {
 		return Signer{}, fmt.Errorf("signature_scheme: got %q, want one of %s", scheme, strings.Join(slices.Sorted(maps.Keys(schemes)), ", "))

@@ -224,12 +224,7 @@ func (c *Composer) explain(w *writer, r report) []parse.Diagnostic {
 }
 
 func (w *writer) qualifies(name string) bool {
-	for _, d := range w.decls {
-		if d.Quals[name] != nil {
-			return true
-		}
-	}
-	return w.unit.OwnMain != nil && w.unit.OwnMain.Quals[name] != nil
+	return slices.ContainsFunc(w.decls, func(d *parse.Decl) bool { return d.Quals[name] != nil }) || w.unit.OwnMain != nil && w.unit.OwnMain.Quals[name] != nil
 }
 
 // decide looks at the type of the call that ends the cell: is there a value

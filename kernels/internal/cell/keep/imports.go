@@ -213,10 +213,7 @@ func (c *Composer) ownImports(ctx context.Context, p *Program) error {
 
 // packageName returns the name that a package gives itself.
 func (c *Composer) packageName(ctx context.Context, p *Program, path string) string {
-	if name := p.names[path]; name != "" {
-		return name
-	}
-	return cmp.Or(c.Module.PackageName(path), guessName(path))
+	return cmp.Or(p.names[path], c.Module.PackageName(path), guessName(path))
 }
 
 // mayUse reports whether the cell may use a package that cannot be found: its name is
