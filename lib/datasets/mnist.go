@@ -104,7 +104,7 @@ func (c *collection) load(ctx context.Context, o Options) (*Images, error) {
 		return nil, err
 	}
 	m := &Images{Name: c.name, Classes: c.classes, Channels: 1, Source: s.dir}
-	contents, err := c.cached(s, m)
+	contents, err := c.cached(s)
 	if err != nil {
 		// Only now is the lock needed: a cache that is whole may well be
 		// a read-only folder shared by many.
@@ -127,7 +127,7 @@ func (c *collection) load(ctx context.Context, o Options) (*Images, error) {
 }
 
 // cached reads what is kept. It fails if one file is missing or wrong.
-func (c *collection) cached(s *store, m *Images) (contents [4][]byte, err error) {
+func (c *collection) cached(s *store) (contents [4][]byte, err error) {
 	for i, f := range c.files {
 		if contents[i], err = s.read(f); err != nil {
 			return contents, err
@@ -173,7 +173,7 @@ func (c *collection) fetch(ctx context.Context, s *store, m *Images) (contents [
 	if len(missing) > 0 {
 		return contents, &UnavailableError{Name: c.name, Dir: s.dir, Files: names(missing), Tried: append(damages, tried...)}
 	}
-	return c.cached(s, m)
+	return c.cached(s)
 }
 
 func (c *collection) fromMirrors(ctx context.Context, s *store, missing []file) (string, error) {

@@ -66,7 +66,7 @@ func (n *Net) attach(ctx context.Context) error {
 	if stale, err = n.differences(there); err != nil {
 		return err
 	}
-	return n.withSize(n.complete(store, there, stale))
+	return n.withSize(n.complete(there, stale))
 }
 
 // creationTime is how long one that makes the net's arrays is waited for.
@@ -205,7 +205,7 @@ func (n *Net) bindNew(slots []slot, arrays []*session.Array, stale ...string) er
 
 // complete adds to variables that exist what else is wanted: another
 // optimizer's state, or random numbers.
-func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []string) error {
+func (n *Net) complete(there map[string]wire.Type, stale []string) error {
 	var missing []slot
 	optimizer := append(append([]slot{}, n.layout.moments...), n.layout.step)
 	for _, s := range optimizer {

@@ -34,7 +34,7 @@ func encoder(c *config) (func(length int) models.Net, []weights.Name) {
 	if distil {
 		types = 0
 	}
-	last, names := c.ending(width, vocab, act, normal)
+	last, names := c.ending(width, act, normal)
 	inputs := func(length int) []models.Input {
 		all := []models.Input{{Name: "ids", Dims: []int{length}, Integers: true, Vocab: vocab}, {Name: "mask", Dims: []int{length}, Integers: true, Vocab: 2}}
 		if types > 1 {
@@ -95,7 +95,7 @@ func counted(x *Node) *Node {
 }
 
 // ending is what stands behind the blocks, as the class says that wrote the model.
-func (c *config) ending(width, vocab int, act models.Act, normal func(string) models.Layer) ([]models.Layer, []weights.Name) {
+func (c *config) ending(width int, act models.Act, normal func(string) models.Layer) ([]models.Layer, []weights.Name) {
 	p, distil, roberta := c.kind+".", c.kind == "distilbert", c.kind == "roberta"
 	_, task, _ := strings.Cut(c.architecture(), "For")
 	class := models.Dense{Name: "head", Units: c.classes()}
