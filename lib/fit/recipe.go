@@ -49,7 +49,7 @@ func (n *Net) recipe() (recipe, error) {
 	return r, err
 }
 
-// net is the net that was written down; its config has no session.
+// net is the net that was serialised; its config has no session.
 func (r recipe) net() (models.Net, Config) {
 	return models.Net{Name: r.Model, Input: r.Input, Integers: r.Integers, Layers: r.Layers, LoRA: r.LoRA, Int8: r.Int8},
 		Config{Optimizer: r.Optimizer, Loss: r.Loss, Metrics: r.Metrics, Seed: r.Seed, BF16: r.BF16, F16: r.F16, Kernels: r.Kernels, Flags: r.Flags}
