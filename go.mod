@@ -20,6 +20,7 @@ require (
 	github.com/rivo/uniseg v0.4.7 // graphemes, by which SentencePiece's character maps are applied
 	github.com/yuin/goldmark v1.8.7 // text cells are Markdown as GitHub and JupyterLab have it
 	golang.org/x/image v0.43.0 // images resized; plots as PNG: fonts and an area rasterizer of the Go project
+	golang.org/x/mod v0.36.0 // go.mod and go.work read as the go command reads them
 	golang.org/x/net v0.54.0 // HTML read as browsers read it
 	golang.org/x/sys v0.47.0 // system calls that package syscall lacks
 	golang.org/x/text v0.38.0 // normal forms of Unicode, for tokenizers
@@ -64,7 +65,6 @@ require (
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.0 // indirect
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
-	golang.org/x/mod v0.36.0 // indirect
 	golang.org/x/oauth2 v0.35.0 // indirect
 	golang.org/x/sync v0.21.0 // indirect
 	golang.org/x/time v0.15.0 // indirect

@@ -55,7 +55,7 @@ lib/engine/safetensors: lib/engine/files                   a file format, no dev
 lib/engine/hosts: lib/engine/pjrt, lib/engine/wire                the devices of several processes as one client's
 lib/engine/device: lib/engine/hosts, lib/engine/typo, lib/engine/wire, lib/engine/files, lib/engine/lstm, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
-lib/session: lib/engine/wire, lib/engine/hlo, lib/engine/interrupt  the client
+lib/session: lib/engine/wire, lib/engine/hlo, lib/engine/interrupt, lib/sysinfo  the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
 lib/weights:                                                      names in, names out
 lib/lower: lib/engine/wire                                        decides the form of layers for a target
@@ -81,7 +81,7 @@ kernels/internal/cell:                                            source that pr
 kernels/internal/cell/gaidenkeep:                                 is part of cells' programs: the standard library only
 kernels/internal/cell/gaidenstack:                                is part of cells' programs: the standard library only
 kernels/internal/cell/parse:                                      text in, declarations and statements out
-kernels/internal/cell/process: kernels/internal/cell/parse, lib/engine/wire  runs programs; a panic's frames are lines of cells
+kernels/internal/cell/process: kernels/internal/cell/parse, lib/engine/wire, lib/sysinfo  runs programs; a panic's frames are lines of cells
 kernels/internal/cell/repeat: kernels/internal/cell/parse         judges checked syntax
 kernels/internal/linker: lib/engine/sealed, lib/engine/wire       a file of a cache
 kernels/internal/cell/build: kernels/internal/cell, kernels/internal/cell/parse, kernels/internal/linker, lib/engine/sealed, lib/engine/wire  compiles and links; errors are at lines of cells

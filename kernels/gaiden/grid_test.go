@@ -9,22 +9,6 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// A table has no empty column, and numbers are set to the right.
-func TestGrid(t *testing.T) {
-	text, page := layout([][]string{{"name", "none", "size", "note"}, {"a", "", "12 MB", "x"}, {"b", "", "3 kB", ""}})
-	if want := "name  size   note\na     12 MB  x\nb     3 kB   "; text != want {
-		t.Errorf("got %q, want %q", text, want)
-	}
-	for _, want := range []string{`<th style="text-align:left">name</th><th style="text-align:right;white-space:nowrap">size</th><th style="text-align:left">note</th>`, ">12 MB</td>"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("got %s, want %s in it", page, want)
-		}
-	}
-	if strings.Contains(page, "none") {
-		t.Errorf("got %s, want no empty column", page)
-	}
-}
-
 func TestBrief(t *testing.T) {
 	t.Setenv("HOME", "/home/me")
 	same := func(s string) string { return s }

@@ -74,9 +74,7 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	}
 	lib, shown, env := filepath.Join(wire.DataDir(), "src"), "Go (Gaiden)", map[string]string(nil)
 	if *name != usualName {
-		if *source == "" {
-			*source = lib
-		}
+		*source = cmp.Or(*source, lib)
 		if self, lib, env, err = alone(dir, self); err != nil {
 			return fmt.Errorf("install: %w", err)
 		}

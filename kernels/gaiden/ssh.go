@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -139,10 +140,7 @@ func (r *relay) agent() (string, error) {
 			return path, nil
 		}
 	}
-	text := strings.TrimSpace(stderr.String())
-	if text == "" {
-		text = fmt.Sprint(err)
-	}
+	text := cmp.Or(strings.TrimSpace(stderr.String()), fmt.Sprint(err))
 	return "", wire.Errorf(wire.Unavailable, "session on %s: %s", r.host, text).WithHint("try: ssh %s %s info", r.host, "gaiden")
 }
 

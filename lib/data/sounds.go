@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"iter"
@@ -78,9 +79,7 @@ func (o Sounds) open(dir string) (folder, *SoundSet, error) {
 	if o.Mono {
 		s.Channels = 1
 	}
-	if s.Rate == 0 {
-		s.Rate = first.Rate
-	}
+	s.Rate = cmp.Or(s.Rate, first.Rate)
 	return f, s, nil
 }
 

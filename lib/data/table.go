@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,10 +104,7 @@ func (t *Table) Names() (l []string) {
 
 // at is where a row comes from: file:line, or the number of a row.
 func (t *Table) at(row int) string {
-	name := t.Name
-	if name == "" {
-		name = "table"
-	}
+	name := cmp.Or(t.Name, "table")
 	if t.lines == nil {
 		return fmt.Sprintf("%s: row %d", name, row+1)
 	}

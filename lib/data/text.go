@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -40,11 +41,7 @@ func TextOf(s string) Corpus {
 	for _, r := range s {
 		seen[r] = 0
 	}
-	var c Corpus
-	for r := range seen {
-		c.characters = append(c.characters, r)
-	}
-	slices.Sort(c.characters)
+	c := Corpus{characters: slices.Sorted(maps.Keys(seen))}
 	for i, r := range c.characters {
 		seen[r] = int32(i)
 	}

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -98,109 +97,53 @@ func (a *archive) cached(s *store) ([]byte, error) {
 }
 
 func (a *archive) fetch(ctx context.Context, s *store, m *Images) ([]byte, error) {
+	var tried []error
+	noteDamage := func(err error) {
+		if damaged := new(ChecksumError); errors.As(err, &damaged) {
+			m.Warnings = append(m.Warnings, fmt.Sprintf("%v; fetched again", err))
+			tried = append(tried, err)
+		}
+	}
 	records, err := a.cached(s)
 	if err == nil {
 		return records, nil
 	}
-	var damages []error
-	if damaged := new(ChecksumError); errors.As(err, &damaged) {
-		m.Warnings = append(m.Warnings, fmt.Sprintf("%v; fetched again", err))
-		damages = append(damages, err)
-	}
-	if err := a.bring(ctx, s, m); err != nil {
-		if away := new(UnavailableError); errors.As(err, &away) {
-			away.Tried = append(damages, away.Tried...)
+	noteDamage(err)
+	placed := filepath.Join(s.dir, a.packed.name)
+	take := func(packed string) error { return a.unpack(s, packed) }
+	if err := take(placed); err != nil {
+		noteDamage(err)
+		source, err := s.fromMirrors(ctx, a.mirrors, []download{{a.packed.name, a.packed.name, a.packed.size, take}})
+		switch {
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("datasets: %s: %w", a.name, context.Cause(ctx))
+		case err != nil:
+			return nil, &UnavailableError{Name: a.name, Dir: s.dir, Files: []string{a.packed.name}, Tried: append(tried, err)}
 		}
-		return nil, err
+		m.Source = source
 	}
-	packed := filepath.Join(s.dir, a.packed.name)
-	if err := a.unpack(s, packed); err != nil {
-		return nil, fmt.Errorf("datasets: %s: %w; delete the file and load again", packed, err)
-	}
-	os.Remove(packed) // half of the room, and never read again
+	os.Remove(placed) // half of the room, and never read again
 	return a.cached(s)
 }
 
-// bring makes the packed file be there and right.
-func (a *archive) bring(ctx context.Context, s *store, m *Images) error {
-	packed := filepath.Join(s.dir, a.packed.name)
-	err := a.provePacked(packed)
-	if err == nil {
-		return nil
-	}
-	var tried []error
-	if damaged := new(ChecksumError); errors.As(err, &damaged) {
-		m.Warnings = append(m.Warnings, fmt.Sprintf("%v; fetched again", err))
-		tried = append(tried, err)
-	}
-	mirrors, err := s.mirrors(a.mirrors)
-	if err != nil {
-		tried = append(tried, err)
-	}
-	for _, mirror := range mirrors {
-		err := a.fromMirror(ctx, s, mirror)
-		if err == nil {
-			m.Source = mirror
-			return nil
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("datasets: %s: %w", a.name, context.Cause(ctx))
-		}
-		tried = append(tried, err)
-	}
-	if len(mirrors) > 0 {
-		s.rememberFailure(joined(tried))
-	}
-	return &UnavailableError{Name: a.name, Dir: s.dir, Files: []string{a.packed.name}, Tried: tried}
-}
-
-func (a *archive) fromMirror(ctx context.Context, s *store, mirror string) error {
-	address, err := url.JoinPath(mirror, a.packed.name)
-	if err != nil {
-		return fmt.Errorf("mirror %q: %w", mirror, err)
-	}
-	client := s.client()
-	defer client.CloseIdleConnections()
-	packed := filepath.Join(s.dir, a.packed.name)
-	part := packed + ".part"
-	for {
-		resumed, err := s.download(ctx, client, address, a.packed.name, part, a.packed.size)
-		if err != nil {
-			return err
-		}
-		err = a.provePacked(part)
-		if err == nil {
-			return os.Rename(part, packed)
-		}
-		if removal := os.Remove(part); !resumed || removal != nil {
-			return fmt.Errorf("%s: %w", mirror, errors.Join(err, removal))
-		}
-	}
-}
-
-func (a *archive) provePacked(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, f); err != nil {
-		return err
-	}
-	if got := hex.EncodeToString(hash.Sum(nil)); got != a.packed.sha256 {
-		return &ChecksumError{File: path, Got: got, Want: a.packed.sha256}
-	}
-	return nil
-}
-
-// unpack writes the members, one after the other, into one file.
+// unpack writes the members of a packed file that has the right sum, one after the other,
+// into one file.
 func (a *archive) unpack(s *store, packed string) error {
-	in, err := os.Open(packed)
+	in, err := open(packed, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	packedHash := sha256.New()
+	if _, err := io.Copy(packedHash, in); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(packedHash.Sum(nil)); got != a.packed.sha256 {
+		return &ChecksumError{File: packed, Got: got, Want: a.packed.sha256}
+	}
+	if _, err := in.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
 	z, err := gzip.NewReader(in)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,11 +40,20 @@ func (s *store) client() *http.Client {
 	}}
 }
 
-// fetchFiles brings the files, each from the first mirror that has it whole.
-// A mirror that fails once is not asked again. It returns the mirrors used.
-func (s *store) fetchFiles(ctx context.Context, mirrors []string, files []file) (string, error) {
-	if len(mirrors) == 0 {
-		return "", errors.New("no mirror is given")
+// A download is a packed file that mirrors have.
+type download struct {
+	name string                    // behind the address of a mirror
+	what string                    // for Options.Progress
+	size int64                     // at most, in bytes
+	take func(packed string) error // proves and unpacks what has come
+}
+
+// fromMirrors brings files, each from the first mirror that has it whole. A mirror that
+// fails once is not asked again. It returns the mirrors used.
+func (s *store) fromMirrors(ctx context.Context, usual []string, files []download) (string, error) {
+	mirrors, err := s.mirrors(usual)
+	if err != nil {
+		return "", err
 	}
 	client := s.client()
 	defer client.CloseIdleConnections()
@@ -55,12 +65,10 @@ func (s *store) fetchFiles(ctx context.Context, mirrors []string, files []file) 
 			if dead[mirror] != nil || ctx.Err() != nil {
 				continue
 			}
-			err := s.fetchPacked(ctx, client, mirror, f)
-			if err != nil {
-				dead[mirror] = err
+			if dead[mirror] = s.fetchPacked(ctx, client, mirror, f); dead[mirror] != nil {
 				continue
 			}
-			if len(used) == 0 || used[len(used)-1] != mirror {
+			if !slices.Contains(used, mirror) {
 				used = append(used, mirror)
 			}
 			found = true
@@ -73,7 +81,11 @@ func (s *store) fetchFiles(ctx context.Context, mirrors []string, files []file) 
 					reasons = append(reasons, dead[mirror])
 				}
 			}
-			return "", joined(reasons)
+			err := joined(reasons)
+			if ctx.Err() == nil {
+				s.rememberFailure(err)
+			}
+			return "", err
 		}
 	}
 	return strings.Join(used, ", "), nil
@@ -81,25 +93,18 @@ func (s *store) fetchFiles(ctx context.Context, mirrors []string, files []file) 
 
 // fetchPacked brings one file and unpacks it. What another run left unfinished
 // is continued; when that turns out to be damaged, it starts afresh once.
-func (s *store) fetchPacked(ctx context.Context, client *http.Client, mirror string, f file) error {
-	part := filepath.Join(s.dir, f.name+".gz.part")
-	address, err := url.JoinPath(mirror, f.name+".gz")
+func (s *store) fetchPacked(ctx context.Context, client *http.Client, mirror string, f download) error {
+	part := filepath.Join(s.dir, f.name+".part")
+	address, err := url.JoinPath(mirror, f.name)
 	if err != nil {
 		return fmt.Errorf("mirror %q: %w", mirror, err)
 	}
-	// No gzip of the file is larger than the file by more than a little.
-	limit := f.size + f.size/100 + 1<<16
 	for {
-		resumed, err := s.download(ctx, client, address, f.name, part, limit)
+		resumed, err := s.download(ctx, client, address, f.what, part, f.size)
 		if err != nil {
 			return err
 		}
-		packed, err := open(part, os.O_RDONLY)
-		if err != nil {
-			return err
-		}
-		err = s.unpack(f, packed)
-		packed.Close()
+		err = f.take(part)
 		removal := os.Remove(part) // unpacked, or of no use
 		if err == nil {
 			return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 )
 
 // MNIST returns 70,000 images of handwritten digits (LeCun, Cortes, Burges, 1998),
@@ -103,7 +104,7 @@ func (c *collection) load(ctx context.Context, o Options) (*Images, error) {
 		return nil, err
 	}
 	m := &Images{Name: c.name, Classes: c.classes, Channels: 1, Source: s.dir}
-	contents, err := c.cached(s, m)
+	contents, err := c.cached(s)
 	if err != nil {
 		// Only now is the lock needed: a cache that is whole may well be
 		// a read-only folder shared by many.
@@ -126,7 +127,7 @@ func (c *collection) load(ctx context.Context, o Options) (*Images, error) {
 }
 
 // cached reads what is kept. It fails if one file is missing or wrong.
-func (c *collection) cached(s *store, m *Images) (contents [4][]byte, err error) {
+func (c *collection) cached(s *store) (contents [4][]byte, err error) {
 	for i, f := range c.files {
 		if contents[i], err = s.read(f); err != nil {
 			return contents, err
@@ -147,7 +148,7 @@ func (c *collection) fetch(ctx context.Context, s *store, m *Images) (contents [
 			m.Warnings = append(m.Warnings, fmt.Sprintf("%v; fetched again", err))
 			damages = append(damages, err)
 		}
-		if err != nil && s.unpackPlaced(f) != nil {
+		if err != nil && s.unpackFile(f, filepath.Join(s.dir, f.name+".gz")) != nil {
 			missing = append(missing, f)
 		}
 	}
@@ -172,19 +173,16 @@ func (c *collection) fetch(ctx context.Context, s *store, m *Images) (contents [
 	if len(missing) > 0 {
 		return contents, &UnavailableError{Name: c.name, Dir: s.dir, Files: names(missing), Tried: append(damages, tried...)}
 	}
-	return c.cached(s, m)
+	return c.cached(s)
 }
 
 func (c *collection) fromMirrors(ctx context.Context, s *store, missing []file) (string, error) {
-	mirrors, err := s.mirrors(c.mirrors)
-	if err != nil {
-		return "", err
+	var all []download
+	for _, f := range missing {
+		// No gzip of the file is larger than the file by more than a little.
+		all = append(all, download{f.name + ".gz", f.name, f.size + f.size/100 + 1<<16, func(packed string) error { return s.unpackFile(f, packed) }})
 	}
-	source, err := s.fetchFiles(ctx, mirrors, missing)
-	if err != nil && ctx.Err() == nil {
-		s.rememberFailure(err)
-	}
-	return source, err
+	return s.fromMirrors(ctx, c.mirrors, all)
 }
 
 func names(files []file) []string {

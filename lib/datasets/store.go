@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -31,10 +32,7 @@ func (o Options) store(folder string) (*store, error) {
 			return nil, fmt.Errorf("datasets: Options.Mirrors[%d] is %q: want the address of a folder, http://… or https://…; for files on this machine use Options.Dir", i, mirror)
 		}
 	}
-	dir := o.Dir
-	if dir == "" {
-		dir = os.Getenv("GAIDEN_DATA")
-	}
+	dir := cmp.Or(o.Dir, os.Getenv("GAIDEN_DATA"))
 	if dir == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
@@ -123,9 +121,9 @@ func (s *store) read(f file) ([]byte, error) {
 	return data, nil
 }
 
-// unpackPlaced takes a packed file that somebody put into the folder by hand.
-func (s *store) unpackPlaced(f file) error {
-	packed, err := open(filepath.Join(s.dir, f.name+".gz"), os.O_RDONLY)
+// unpackFile is unpack of a file.
+func (s *store) unpackFile(f file, path string) error {
+	packed, err := open(path, os.O_RDONLY)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func TestOthersInTheFolder(t *testing.T) {
 				unlock, err := s.lock(context.Background())
 				if err == nil {
 					s.read(f)
-					s.unpackPlaced(f)
+					s.unpackFile(f, folder+"/f.gz")
 					_, err = s.download(context.Background(), server.Client(), server.URL+"/f.gz", "f", folder+"/f.gz.part", 1<<20)
 					unlock()
 				}

@@ -17,6 +17,7 @@ package elementwise
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -95,9 +96,6 @@ func (e Expr) String() string {
 
 // Key is an input's name, and of other expressions a short text that tells them apart.
 func (e Expr) Key() string { return e.n.key }
-
-// IsZero says whether e is the zero Expr, which is none.
-func (e Expr) IsZero() bool { return e.n == nil }
 
 // Number is e's value if it is a constant.
 func (e Expr) Number() (x float64, is bool) { return e.n.number, e.n.op == number }
@@ -260,32 +258,6 @@ func (e Expr) Substitute(by map[string]Expr) Expr {
 	return apply(e.n.op, args...)
 }
 
-// Match says whether e has the form of a pattern, in which each scalar input stands for
-// any scalar expression, and returns what each of them stands for.
-func (e Expr) Match(pattern Expr) (found map[string]Expr, is bool) {
-	found = map[string]Expr{}
-	var match func(e, p Expr) bool
-	match = func(e, p Expr) bool {
-		switch {
-		case p.n.op == input && p.n.scalar && e.n.scalar:
-			before, twice := found[p.n.key]
-			found[p.n.key] = e
-			return !twice || before.n.key == e.n.key
-		case p.n.op == input || p.n.op == number:
-			return p.n.key == e.n.key
-		case p.n.op != e.n.op:
-			return false
-		}
-		for i, a := range p.n.args {
-			if !match(e.n.args[i], a) {
-				return false
-			}
-		}
-		return true
-	}
-	return found, match(e, pattern)
-}
-
 // Scalars are the largest subexpressions that depend on scalar inputs only, and are no
 // constants: what can be computed once for all elements.
 func Scalars(exprs ...Expr) (l []Expr) {
@@ -331,9 +303,7 @@ type Numbers[V any] interface {
 // other subexpression by its Key.
 func Eval[V any](ops Ops[V], values map[string]V, exprs ...Expr) []V {
 	done := map[string]V{}
-	for name, v := range values {
-		done[name] = v
-	}
+	maps.Copy(done, values)
 	with, _ := ops.(Numbers[V])
 	var eval func(e Expr) V
 	eval = func(e Expr) V {

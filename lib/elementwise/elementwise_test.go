@@ -76,23 +76,3 @@ func TestText(t *testing.T) {
 		}
 	}
 }
-
-func TestMatch(t *testing.T) {
-	x, rate, a, b := Input("x"), Scalar("rate"), Scalar("a"), Scalar("b")
-	for _, tt := range []struct {
-		e, pattern Expr
-		want       string
-	}{
-		{x.Sub(rate.Mul(2).Mul(x)), x.Sub(a.Mul(x)), "mul(rate, 2)"},
-		{x.Sub(x.Mul(x)), x.Sub(a.Mul(x)), ""},
-		{x.Mul(3), x.Mul(a), "3"},
-		{x.Mul(3).Add(4), x.Mul(a).Add(a), ""},
-		{x.Mul(3).Add(3), x.Mul(a).Add(a), "3"},
-		{x.Add(b), x.Mul(a), ""},
-	} {
-		found, is := tt.e.Match(tt.pattern)
-		if is != (tt.want != "") || is && found["a"].String() != tt.want {
-			t.Errorf("%s as %s: got %v, %t, want %q", tt.e, tt.pattern, found, is, tt.want)
-		}
-	}
-}

@@ -37,32 +37,6 @@ func (r *Rule) Exprs() []Expr { return append(r.Next[:len(r.Next):len(r.Next)], 
 // Scalars are what is the same for all weights; see [Scalars].
 func (r *Rule) Scalars() []Expr { return Scalars(r.Exprs()...) }
 
-// Match says whether the rule has a form, whatever its moments are called; see
-// [Expr.Match].
-func (r *Rule) Match(form *Rule) (found map[string]Expr, is bool) {
-	if len(r.Kept) != len(form.Kept) {
-		return nil, false
-	}
-	renamed := map[string]Expr{}
-	for i, name := range form.Kept {
-		renamed[name] = Input(r.Kept[i])
-	}
-	found = map[string]Expr{}
-	for i, e := range form.Exprs() {
-		some, is := r.Exprs()[i].Match(e.Substitute(renamed))
-		if !is {
-			return nil, false
-		}
-		for name, x := range some {
-			if before, twice := found[name]; twice && before.Key() != x.Key() {
-				return nil, false
-			}
-			found[name] = x
-		}
-	}
-	return found, true
-}
-
 // Squares says of each moment whether it is never negative: whether a first step with a
 // negative gradient makes it positive.
 func (r *Rule) Squares() (l []bool) {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -234,12 +235,7 @@ func (g *graph) add(op string, in, out []string, attributes map[string]any) {
 	}
 	m.text(3, g.unique(strings.TrimPrefix(g.op.Layer+"/"+op, "/")))
 	m.text(4, op)
-	keys := make([]string, 0, len(attributes))
-	for key := range attributes {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(attributes)) {
 		m.bytes(5, attribute(key, attributes[key]))
 	}
 	g.nodes = append(g.nodes, m)

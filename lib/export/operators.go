@@ -15,8 +15,8 @@ var operators map[string]func(g *graph) []string
 
 func init() { // some of them write others
 	operators = map[string]func(g *graph) []string{
-		"Expm1":     func(g *graph) []string { return one(g.do("Sub", nil, g.do("Exp", nil, g.in(0)), g.like(0, 1))) },
-		"Log1p":     func(g *graph) []string { return one(g.do("Log", nil, g.do("Add", nil, g.in(0), g.like(0, 1)))) },
+		"Expm1":     func(g *graph) []string { return one(g.do("Sub", nil, g.do("Exp", nil, g.in(0)), g.like(1))) },
+		"Log1p":     func(g *graph) []string { return one(g.do("Log", nil, g.do("Add", nil, g.in(0), g.like(1)))) },
 		"Rsqrt":     func(g *graph) []string { return one(g.do("Reciprocal", nil, g.do("Sqrt", nil, g.in(0)))) },
 		"IsFinite":  isFinite,
 		"NotEqual":  func(g *graph) []string { return one(g.do("Not", nil, g.do("Equal", nil, g.operands(0, 1)...))) },
@@ -60,8 +60,8 @@ func (g *graph) number(i int) int {
 // in is the name of argument i, a value.
 func (g *graph) in(i int) string { return g.name(g.number(i)) }
 
-// like is a number of the type of argument i.
-func (g *graph) like(i int, x float64) string { return g.scalar(g.kind(g.number(i)), x) }
+// like is a number of the type of the first argument.
+func (g *graph) like(x float64) string { return g.scalar(g.kind(g.number(0)), x) }
 
 // dimensions is argument i, a list of dimensions.
 func (g *graph) dimensions(i int) []portable.Dim { return dimensionsOf(g.op.In[i]) }

@@ -32,7 +32,7 @@ func convolve(g *graph) []string {
 	dims := permuted(g.dims(g.number(0)), images)
 	dilations := g.filled(5, spatial)
 	for i, step := range dilations {
-		x, dims = g.spread(x, dims, 2+i, step, g.like(0, 0))
+		x, dims = g.spread(x, dims, 2+i, step, g.like(0))
 	}
 	pads := g.pairs(4, spatial)
 	attributes := map[string]any{"strides": g.filled(3, spatial), "dilations": g.filled(6, spatial), "group": max(1, g.integer(7))}
@@ -44,7 +44,7 @@ func convolve(g *graph) []string {
 	}
 	if negative { // which Conv does not take
 		all := append(append([]int{0, 0}, flat[:spatial]...), append([]int{0, 0}, flat[spatial:]...)...)
-		x = g.do("Pad", map[string]any{"mode": "constant"}, x, g.integers(all...), g.like(0, 0))
+		x = g.do("Pad", map[string]any{"mode": "constant"}, x, g.integers(all...), g.like(0))
 	} else {
 		attributes["pads"] = flat
 	}
@@ -131,7 +131,7 @@ func reduceWindow(g *graph) []string {
 			g.fail("of sums with dilations")
 		}
 		attributes["count_include_pad"] = 1
-		y = g.do("Mul", nil, g.do("AveragePool", attributes, x), g.like(0, float64(size)))
+		y = g.do("Mul", nil, g.do("AveragePool", attributes, x), g.like(float64(size)))
 	default:
 		g.fail("of products")
 	}

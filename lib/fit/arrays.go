@@ -66,7 +66,7 @@ func (n *Net) attach(ctx context.Context) error {
 	if stale, err = n.differences(there); err != nil {
 		return err
 	}
-	return n.withSize(n.complete(store, there, stale))
+	return n.withSize(n.complete(there, stale))
 }
 
 // creationTime is how long one that makes the net's arrays is waited for.
@@ -133,7 +133,10 @@ func (n *Net) incomplete(there map[string]wire.Type) error {
 // isMoment says whether an array is the state of some optimizer.
 func (n *Net) isMoment(name string) bool {
 	all := append(slices.Clone(n.layout.optimizer), n.config.Optimizer, optim.Muon{})
-	for _, o := range append(all, optimizers()...) {
+	for _, o := range optim.All() {
+		all = append(all, o)
+	}
+	for _, o := range all {
 		if title, _ := o.Title(); strings.HasPrefix(name, title+"/") {
 			return true
 		}
@@ -202,7 +205,7 @@ func (n *Net) bindNew(slots []slot, arrays []*session.Array, stale ...string) er
 
 // complete adds to variables that exist what else is wanted: another
 // optimizer's state, or random numbers.
-func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []string) error {
+func (n *Net) complete(there map[string]wire.Type, stale []string) error {
 	var missing []slot
 	optimizer := append(append([]slot{}, n.layout.moments...), n.layout.step)
 	for _, s := range optimizer {
@@ -251,17 +254,12 @@ func (n *Net) complete(store *model.Store, there map[string]wire.Type, stale []s
 
 // zeros makes arrays of zeros with one program.
 func (n *Net) zeros(slots []slot) ([]*session.Array, error) {
-	p, err := n.trace("zeros", func(t *trace) []*Node {
-		var out []*Node
+	x, err := n.made("zeros", func(t *trace) (out []*Node) {
 		for _, s := range slots {
 			out = append(out, Zeros(t.g, s.shape))
 		}
 		return out
 	})
-	if err != nil {
-		return nil, err
-	}
-	x, err := n.session.Compile(p, session.Options{FirstLook: n.config.FirstLook, Origin: n.config.Origin})
 	if err != nil {
 		return nil, err
 	}

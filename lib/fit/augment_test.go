@@ -81,14 +81,6 @@ func TestAugmented(t *testing.T) {
 	if h, err := job.Follow(t.Context(), nil); err != nil || !near(h.Losses, loop[:15], 1e-3) {
 		t.Errorf("job: got %v, %v, want %v", h, err, loop[:15])
 	}
-	if r, err := New("net", augmented(), Config{}).recipe(); err != nil {
-		t.Error(err)
-	} else if net, _, err := r.net(); err != nil || !slices.EqualFunc(net.Layers[:7], augmented().Layers[:7], func(a, b models.Layer) bool {
-		x, y := models.Net{Layers: []models.Layer{a}}, models.Net{Layers: []models.Layer{b}}
-		return x.Names()[0] == y.Names()[0]
-	}) {
-		t.Errorf("recipe: got %v, %v", net, err)
-	}
 	if _, err := n.Phases(load(t, n, "bars", d), 20); err != nil {
 		t.Error(err)
 	}

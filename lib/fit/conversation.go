@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,9 +99,7 @@ func (c *conversation) close(err error) error {
 	case errors.Is(err, wire.Lost):
 		err = fmt.Errorf("%w; the chat %q %s", err, c.Chat, c.restore())
 	case c.cache != nil && !c.dirty && !c.windowed:
-		if failed := c.net.session.Bind(c.names(), c.cache); err == nil {
-			err = failed
-		}
+		err = cmp.Or(err, c.net.session.Bind(c.names(), c.cache))
 	}
 	free(c.cache...)
 	free(c.weights...)

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"strings"
 
+	. "github.com/gomlx/gomlx/core/graph"
+
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
@@ -14,6 +16,15 @@ import (
 // compile makes a program ready.
 func (n *Net) compile(p *hlo.Program, donate []bool) (*session.Program, error) {
 	return n.session.Compile(p, session.Options{Donate: donate, Flags: n.flags(p, donate), FirstLook: n.config.FirstLook, Origin: n.config.Origin})
+}
+
+// made traces a program and makes it ready.
+func (n *Net) made(name string, f func(t *trace) []*Node) (*session.Program, error) {
+	p, err := n.trace(name, f)
+	if err != nil {
+		return nil, err
+	}
+	return n.compile(p, nil)
 }
 
 // inPlace says whether a program takes the memory of most of its parameters.

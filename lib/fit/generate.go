@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,7 @@ func (n *Net) Generate(prompt any, s Sampling) (g *result.Generated, err error) 
 	if err := s.Check(); err != nil {
 		return nil, bad(err)
 	}
-	if s.Length == 0 {
-		s.Length = 100
-	}
+	s.Length = cmp.Or(s.Length, 100)
 	if err := n.openUntil(ctx); err != nil {
 		return nil, err
 	}

@@ -189,7 +189,7 @@ func (n *Net) causal(g *generator, in models.Input) (bool, error) {
 // alike says whether two ways to compute logits give the same, for some tokens of two
 // sequences and weights that are a little other than the net's.
 func (n *Net) alike(what string, length int, g *generator, build func(t *trace, tokens *Node) (a, b *Node)) (bool, error) {
-	p, err := n.trace("logits "+what, func(t *trace) []*Node {
+	x, err := n.made("logits "+what, func(t *trace) []*Node {
 		variables := t.variables()
 		moved := make([]*Node, len(variables))
 		for i, v := range n.layout.variables {
@@ -209,10 +209,6 @@ func (n *Net) alike(what string, length int, g *generator, build func(t *trace, 
 		a, b := build(t, Const(t.g, tokens))
 		return []*Node{Stack([]*Node{ReduceAllMax(Abs(Sub(a, b))), ReduceAllMax(Abs(a))}, 0)}
 	})
-	if err != nil {
-		return false, err
-	}
-	x, err := n.compile(p, nil)
 	if err != nil {
 		return false, err
 	}

@@ -273,7 +273,7 @@ func (b *jobBuilder) test() error {
 	tested := b.scratchNames("tested")
 	in := session.Named(append(append(n.names(n.usedSlots()), b.sources(s)...), tested...)...)
 	b.addStep(session.JobStep{Program: p, When: wire.LastTurn, Repeat: len(first.Each), Inputs: append(in, first, count), Names: tested})
-	score, err := n.trace("score", func(t *trace) []*Node {
+	score, err := n.made("score", func(t *trace) []*Node {
 		tested := Parameter(t.g, "results", results)
 		sums := ReduceSum(tested, 0)
 		loss := t.mean(Slice(sums, AxisRange(0, 1)), Slice(sums, AxisRange(1, 2)))
@@ -288,11 +288,7 @@ func (b *jobBuilder) test() error {
 	if err != nil {
 		return err
 	}
-	x, err := n.compile(score, nil)
-	if err != nil {
-		return err
-	}
-	b.addStep(session.JobStep{Program: x, When: wire.LastTurn, Inputs: session.Named(tested...), Read: []wire.Read{{Output: 0, Name: "validation"}}})
+	b.addStep(session.JobStep{Program: score, When: wire.LastTurn, Inputs: session.Named(tested...), Read: []wire.Read{{Output: 0, Name: "validation"}}})
 	if b.Threshold != 0 || b.Patience != 0 {
 		b.job.Until = &wire.Until{Read: "validation", Below: b.Threshold, Patience: b.Patience, Maximize: b.goal.maximize}
 	}
@@ -309,31 +305,23 @@ func (b *jobBuilder) test() error {
 // [place, replica, turns], as epochProgram takes it. The state tells, so a job
 // that is resumed has no counter that could be wrong.
 func (n *Net) whereProgram(steps, batch int) (*session.Program, error) {
-	p, err := n.trace("where", func(t *trace) []*Node {
+	return n.made("where", func(t *trace) []*Node {
 		step, base := Parameter(t.g, "step", n.layout.step.shape), Parameter(t.g, "base", n.layout.step.shape)
 		turns := Parameter(t.g, "turns", shapes.Make(dtypes.Int32))
 		place := Mul(Mod(Sub(step, base), t.scalar(int32(steps))), t.scalar(int32(batch)))
 		return []*Node{Stack([]*Node{place, t.scalar(int32(0)), turns}, 0)}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return n.compile(p, nil)
 }
 
 // copyProgram copies the net's state.
 func (n *Net) copyProgram() (*session.Program, error) {
-	p, err := n.trace("copy", func(t *trace) []*Node { return t.slots(n.layout.all()) })
-	if err != nil {
-		return nil, err
-	}
-	return n.compile(p, nil)
+	return n.made("copy", func(t *trace) []*Node { return t.slots(n.layout.all()) })
 }
 
 // reportProgram is what a chunk of so many steps tells: variables, results →
 // results of the steps and a row that is NaN where weights are not finite.
 func (n *Net) reportProgram(s *Set, c plan.Part, steps int) (*session.Program, error) {
-	p, err := n.trace("report", func(t *trace) []*Node {
+	return n.made("report", func(t *trace) []*Node {
 		variables := t.variables()
 		results := Slice(Parameter(t.g, "results", n.resultsOf(s, c)), AxisRange(0, steps), AxisRange())
 		wrong := t.scalar(float32(0))
@@ -343,8 +331,4 @@ func (n *Net) reportProgram(s *Set, c plan.Part, steps int) (*session.Program, e
 		mark := Where(GreaterThan(wrong, t.scalar(float32(0))), t.scalar(float32(math.NaN())), t.scalar(float32(0)))
 		return []*Node{Concatenate([]*Node{results, BroadcastToDims(mark, 1, n.columns(s))}, 0)}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return n.compile(p, nil)
 }

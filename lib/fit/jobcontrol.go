@@ -1,8 +1,10 @@
 package fit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -27,9 +29,7 @@ const judging = 4
 
 // monitoredName is the name of the monitored result in a job's log.
 func monitoredName(monitor string) string {
-	if monitor == "" {
-		monitor = "loss"
-	}
+	monitor = cmp.Or(monitor, "loss")
 	return "validation " + monitor
 }
 
@@ -56,7 +56,7 @@ func (b *jobBuilder) judge(tested []string, shape shapes.Shape) error {
 	}
 	b.bindLater("judge", state)
 	known := true
-	judge, err := n.trace("judge", func(t *trace) []*Node {
+	judge, err := n.made("judge", func(t *trace) []*Node {
 		results := Parameter(t.g, "results", shape)
 		old := Parameter(t.g, "judge", shapes.Make(dtypes.Float32, judging))
 		rate := Parameter(t.g, "rate", shapes.Make(dtypes.Float32))
@@ -86,17 +86,13 @@ func (b *jobBuilder) judge(tested []string, shape shapes.Shape) error {
 	if !known {
 		return fmt.Errorf("fit: %s: Monitor is %q in a job: got a metric of your own, want the loss or one of package metrics, or Fit", n.name, b.goal.monitor)
 	}
-	x, err := n.compile(judge, nil)
-	if err != nil {
-		return err
-	}
 	in := append(append(append([]string{tested[0]}, b.scratchNames("judge", "rate")...), variables...), kept...)
-	b.addStep(session.JobStep{Program: x, When: wire.LastTurn, Inputs: session.Named(in...), Names: append(append([]string{""}, b.scratchNames("judge", "rate")...), kept...),
+	b.addStep(session.JobStep{Program: judge, When: wire.LastTurn, Inputs: session.Named(in...), Names: append(append([]string{""}, b.scratchNames("judge", "rate")...), kept...),
 		Read: []wire.Read{{Output: 0, Name: monitoredName(b.Monitor)}}})
 	if !b.KeepBest {
 		return nil
 	}
-	restore, err := n.trace("restore", func(t *trace) []*Node {
+	restore, err := n.made("restore", func(t *trace) []*Node {
 		state := Parameter(t.g, "judge", shapes.Make(dtypes.Float32, judging))
 		now, best := t.slots(slots), t.slots(renamed("kept/", slots))
 		some := IsFinite(Reshape(Slice(state, AxisRange(0, 1))))
@@ -108,11 +104,8 @@ func (b *jobBuilder) judge(tested []string, shape shapes.Shape) error {
 	if err != nil {
 		return err
 	}
-	if x, err = n.compile(restore, nil); err != nil {
-		return err
-	}
 	in = append(append(b.scratchNames("judge"), variables...), kept...)
-	b.addStep(session.JobStep{Program: x, When: wire.AtEnd, Inputs: session.Named(in...), Names: variables})
+	b.addStep(session.JobStep{Program: restore, When: wire.AtEnd, Inputs: session.Named(in...), Names: variables})
 	return nil
 }
 
@@ -152,12 +145,7 @@ func (t *trace) monitored(results *Node, all measured, monitor string, answers i
 }
 
 func hasTitle(all measured, title string) bool {
-	for _, m := range all {
-		if m.Title() == title {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(m oneMeasured) bool { return m.Title() == title })
 }
 
 // plateau is optim.Plateau.Next in a program: best, wait and cooldown, and the rate.

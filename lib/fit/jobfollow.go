@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"time"
 
 	"gaiden/lib/engine/wire"
@@ -122,37 +123,44 @@ type jobDescription struct {
 	Epochs, Steps int // of an epoch
 	Batch, N      int
 	Labels        bool
-	Tests         int      // answers of the validation, 0 for none
-	Answers       float64  // of an example; 0: 1
-	Layers        []string // their names
-	FLOPs         float64  // of a step; 0: not counted
-	Metrics       []part   `json:",omitempty"`
-	Sums          []int    `json:",omitempty"` // of each
-	Monitor       string   `json:",omitempty"` // the name of that result in the log
-	Maximize      bool     `json:",omitempty"`
-	KeepBest      bool     `json:",omitempty"`
+	Tests         int             // answers of the validation, 0 for none
+	Answers       float64         // of an example; 0: 1
+	Layers        []string        // their names
+	FLOPs         float64         // of a step; 0: not counted
+	Metrics       json.RawMessage `json:",omitempty"`
+	Sums          []int           `json:",omitempty"` // of each
+	Monitor       string          `json:",omitempty"` // the name of that result in the log
+	Maximize      bool            `json:",omitempty"`
+	KeepBest      bool            `json:",omitempty"`
 }
 
 // describe writes down the metrics of a set. A function is written without what it does on
 // the device: its sums are all that a reader has.
 func (a *jobDescription) describe(all measured) error {
+	var l []metrics.Metric
 	for _, m := range all {
 		one := m.Metric
 		if f, is := one.(metrics.Func); is {
 			f.Of = nil
 			one = f
 		}
-		p, err := writeOne(metricsKnown, one)
-		if err != nil {
+		if !isKind(one) {
 			return fmt.Errorf("fit: %s: metric %s of a job is a %T, which another process does not know: want those of package metrics, such as metrics.Func, or Fit", a.Net, m.Title(), m.Metric)
 		}
-		a.Metrics, a.Sums = append(a.Metrics, p), append(a.Sums, m.sums)
+		l, a.Sums = append(l, one), append(a.Sums, m.sums)
 	}
-	return nil
+	v, err := plainOf(reflect.ValueOf(l))
+	if err == nil {
+		a.Metrics, err = json.Marshal(v)
+	}
+	return err
 }
 
 func (a jobDescription) readMetrics() (all measured, err error) {
-	l, err := readAll[metrics.Metric](metricsKnown, a.Metrics)
+	var l []metrics.Metric
+	if a.Metrics != nil {
+		err = setPlain(a.Metrics, reflect.ValueOf(&l).Elem())
+	}
 	if err != nil || len(l) != len(a.Sums) {
 		return nil, fmt.Errorf("fit: metrics of job %s: %d with %d sums: %w", a.Net, len(l), len(a.Sums), err)
 	}

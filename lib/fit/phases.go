@@ -137,12 +137,7 @@ func (p *phaseWriter) zeros() (map[string]*session.Array, error) {
 }
 
 // input is the name of a slot as a parameter of a program.
-func input(s slot) string {
-	if s.path != "" {
-		return s.path
-	}
-	return s.name
-}
+func input(s slot) string { return cmp.Or(s.path, s.name) }
 
 func (p *phaseWriter) buildOrder(t *trace) ([]string, []*Node) {
 	step := Parameter(t.g, "step", p.net.layout.step.shape)

@@ -3,7 +3,9 @@ package fit
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"gaiden/lib/losses"
 	"gaiden/lib/metrics"
@@ -17,249 +19,189 @@ type recipe struct {
 	Name     string
 	Model    string
 	Input    []int
-	Integers bool `json:",omitempty"`
-	Layers   []part
-	LoRA     models.LoRA `json:",omitzero"`
-	Int8     []string    `json:",omitempty"`
+	Integers bool
+	Layers   []models.Layer
+	LoRA     models.LoRA
+	Int8     []string
 
-	Optimizer part
-	Loss      part   `json:",omitzero"`
-	Metrics   []part `json:",omitempty"`
+	Optimizer Optimizer
+	Loss      losses.Loss
+	Metrics   []metrics.Metric
 	Seed      int64
-	BF16      bool
-	F16       bool `json:",omitempty"`
+	BF16, F16 bool
 	Kernels   Kernels
-	Flags     map[string]any `json:",omitempty"`
-}
-
-// part is a struct of a known type: the fields that are not zero.
-type part struct {
-	Type   string
-	Fields map[string]json.RawMessage `json:",omitempty"`
-}
-
-// layers, optimizers, losses and metrics that recipes know, by the names of their types.
-var (
-	layersKnown = known[models.Layer](models.Activation{}, models.BatchNorm{}, models.Conv2D{}, models.Dense{}, models.Dropout{}, models.Flatten{}, models.LSTM{}, models.MaxPool2D{}, models.GlobalAvgPool{}, models.Residual{},
-		models.Attention{}, models.AvgPool2D{}, models.Bidirectional{}, models.Concat{}, models.Conv1D{}, models.ConvTranspose2D{}, models.DepthwiseConv2D{}, models.Embedding{}, models.FeedForward{},
-		models.GRU{}, models.GroupNorm{}, models.LastStep{}, models.AvgPool1D{}, models.AvgPool3D{}, models.Conv3D{}, models.GlobalMaxPool{}, models.InstanceNorm{}, models.Masking{}, models.MaxPool1D{}, models.MaxPool3D{}, models.PReLU{}, models.SinusoidalPositions{}, models.SpectralNorm{}, models.TimestepEncoding{}, models.LayerNorm{}, models.Positions{}, models.RMSNorm{}, models.RNN{}, models.Repeat{}, models.Sequential{}, models.TransformerBlock{}, models.Unflatten{}, models.Upsample2D{}, models.ClassToken{}, models.FirstStep{}, models.SoftCap{}, models.Tied{},
-		models.ColorJitter{}, models.Cutout{}, models.MixUp{}, models.Normalize{}, models.RandomAffine{}, models.RandomCrop{}, models.RandomFlip{})
-	optimizersKnown = known(append(optimizers(), optim.Scheduled{}, optim.Clipped{}, optim.Groups{}, optim.EMA{}, optim.SWA{}, optim.Muon{})...)
-	groupsKnown     = known(optim.Group{})
-	schedulesKnown  = known[optim.Schedule](optim.Exponential{}, optim.OneCycle{}, optim.StepDecay{}, optim.Warmup{}, optim.WarmupCosine{}, optim.WarmupLinear{})
-	lossesKnown     = known[losses.Loss](losses.CTC{}, losses.Contrastive{}, losses.Cosine{}, losses.Hinge{}, losses.Poisson{}, losses.BinaryCrossEntropy{}, losses.CrossEntropy{}, losses.Huber{}, losses.KLDivergence{}, losses.MAE{}, losses.MSE{}, losses.Visibility{})
-	metricsKnown    = known[metrics.Metric](metrics.AUC{}, metrics.Accuracy{}, metrics.F1{}, metrics.Func{}, metrics.MAE{}, metrics.Perplexity{}, metrics.Precision{}, metrics.R2{}, metrics.RMSE{}, metrics.Recall{}, metrics.TopK{})
-)
-
-func optimizers() (all []Optimizer) {
-	for _, o := range optim.All() {
-		all = append(all, o)
-	}
-	return all
-}
-
-func known[T any](all ...T) map[string]reflect.Type {
-	m := map[string]reflect.Type{}
-	for _, v := range all {
-		t := reflect.TypeOf(v)
-		m[t.Name()] = t
-	}
-	return m
+	Flags     map[string]any
 }
 
 // recipe writes the net down. Its error says what in it no other process can know: a
 // function, a layer or an optimizer of one's own.
-func (n *Net) recipe() (r recipe, err error) {
-	c := n.config
+func (n *Net) recipe() (recipe, error) {
+	m, c := n.model, n.config
 	if c.Step != nil {
-		return r, fmt.Errorf("fit: %s: no recipe for a net with Config.Step, which is a function", n.name)
+		return recipe{}, fmt.Errorf("fit: %s: no recipe for a net with Config.Step, which is a function", n.name)
 	}
 	if c.OneDNN || c.FirstLook || c.Devices > 1 {
-		return r, fmt.Errorf("fit: %s: no recipe for a net with OneDNN, with FirstLook, or on several devices", n.name)
+		return recipe{}, fmt.Errorf("fit: %s: no recipe for a net with OneDNN, with FirstLook, or on several devices", n.name)
 	}
-	r = recipe{Name: n.name, Model: n.model.Name, Input: n.model.Input, Integers: n.model.Integers, LoRA: n.model.LoRA, Int8: n.model.Int8, Seed: c.Seed, BF16: c.BF16, F16: c.F16, Kernels: c.Kernels, Flags: c.Flags}
-	if r.Layers, err = write(layersKnown, n.model.Layers...); err != nil {
-		return r, err
-	}
-	p, err := write(optimizersKnown, c.Optimizer)
-	if err != nil {
-		return r, err
-	}
-	r.Optimizer = p[0]
-	if c.Loss != nil {
-		if p, err = write(lossesKnown, c.Loss); err == nil {
-			r.Loss = p[0]
-		}
-	}
-	if err == nil {
-		r.Metrics, err = write(metricsKnown, c.Metrics...)
-	}
+	r := recipe{Name: n.name, Model: m.Name, Input: m.Input, Integers: m.Integers, Layers: m.Layers, LoRA: m.LoRA, Int8: m.Int8,
+		Optimizer: c.Optimizer, Loss: c.Loss, Metrics: c.Metrics, Seed: c.Seed, BF16: c.BF16, F16: c.F16, Kernels: c.Kernels, Flags: c.Flags}
+	_, err := r.MarshalJSON()
 	return r, err
 }
 
-// net is the net that was saved; its config has no session.
-func (r recipe) net() (m models.Net, c Config, err error) {
-	m = models.Net{Name: r.Model, Input: r.Input, Integers: r.Integers, LoRA: r.LoRA, Int8: r.Int8}
-	c = Config{Seed: r.Seed, BF16: r.BF16, F16: r.F16, Kernels: r.Kernels, Flags: r.Flags}
-	if m.Layers, err = readAll[models.Layer](layersKnown, r.Layers); err != nil {
-		return m, c, err
-	}
-	if c.Optimizer, err = read[Optimizer](optimizersKnown, r.Optimizer); err != nil {
-		return m, c, err
-	}
-	if c.Metrics, err = readAll[metrics.Metric](metricsKnown, r.Metrics); err != nil {
-		return m, c, err
-	}
-	if r.Loss.Type != "" {
-		c.Loss, err = read[losses.Loss](lossesKnown, r.Loss)
-	}
-	return m, c, err
+// net is the net that was serialised; its config has no session.
+func (r recipe) net() (models.Net, Config) {
+	return models.Net{Name: r.Model, Input: r.Input, Integers: r.Integers, Layers: r.Layers, LoRA: r.LoRA, Int8: r.Int8},
+		Config{Optimizer: r.Optimizer, Loss: r.Loss, Metrics: r.Metrics, Seed: r.Seed, BF16: r.BF16, F16: r.F16, Kernels: r.Kernels, Flags: r.Flags}
 }
 
-// write takes structs apart.
-func write[T any](known map[string]reflect.Type, all ...T) ([]part, error) {
-	var parts []part
-	for _, one := range all {
-		v := reflect.ValueOf(one)
-		t := v.Type()
-		if known[t.Name()] != t {
-			return nil, fmt.Errorf("fit: no recipe for a %s", t)
+func (r recipe) MarshalJSON() ([]byte, error) {
+	v, err := plainOf(reflect.ValueOf(r))
+	if err != nil {
+		return nil, fmt.Errorf("fit: no recipe for %s: %w", r.Name, err)
+	}
+	return json.Marshal(v)
+}
+
+func (r *recipe) UnmarshalJSON(b []byte) error {
+	if err := setPlain(b, reflect.ValueOf(r).Elem()); err != nil {
+		return fmt.Errorf("fit: recipe: %w", err)
+	}
+	return nil
+}
+
+// knownKinds are the types that an interface in a recipe may hold, by names such as models.Dense.
+var knownKinds = func() map[string]reflect.Type {
+	m := map[string]reflect.Type{}
+	for _, v := range slices.Concat(models.Kinds(), losses.Kinds(), metrics.Kinds(), optim.Kinds()) {
+		t := reflect.TypeOf(v)
+		m[t.String()] = t
+	}
+	return m
+}()
+
+// isKind says whether a value is of one of them.
+func isKind(v any) bool {
+	t := reflect.TypeOf(v)
+	return t != nil && knownKinds[t.String()] == t
+}
+
+// named is what an interface in a recipe holds.
+type named[V any] struct {
+	Type  string
+	Value V `json:",omitempty"`
+}
+
+// plainOf is a value as JSON has it: structs without fields that are zero, and activations by
+// their names.
+func plainOf(v reflect.Value) (any, error) {
+	switch {
+	case v.Type() == reflect.TypeFor[models.Act]():
+		a, is := v.Interface().(models.Act).Activation()
+		if !is {
+			return nil, fmt.Errorf("a function of its own")
 		}
-		p := part{Type: t.Name(), Fields: map[string]json.RawMessage{}}
-		for i := range t.NumField() {
-			f := t.Field(i)
+		return a.Name(), nil
+	case v.Kind() == reflect.Func:
+		return nil, fmt.Errorf("a function")
+	case v.Kind() == reflect.Interface:
+		if !isKind(v.Interface()) {
+			return nil, fmt.Errorf("a %s, which other processes do not know", v.Elem().Type())
+		}
+		value, err := plainOf(v.Elem())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", v.Elem().Type(), err)
+		}
+		return named[any]{v.Elem().Type().String(), value}, nil
+	case v.Kind() == reflect.Slice:
+		if v.IsNil() {
+			return nil, nil
+		}
+		l := make([]any, v.Len())
+		for i := range l {
+			var err error
+			if l[i], err = plainOf(v.Index(i)); err != nil {
+				return nil, err
+			}
+		}
+		return l, nil
+	case v.Kind() == reflect.Struct:
+		fields := map[string]any{}
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
 			if !f.IsExported() || v.Field(i).IsZero() || f.Type == reflect.TypeFor[models.Init]() {
 				continue
 			}
-			value := v.Field(i).Interface()
-			var err error
-			switch x := value.(type) {
-			case models.Act:
-				value, err = actName(x)
-			case []models.Layer:
-				value, err = write(layersKnown, x...)
-			case [][]models.Layer:
-				branches := make([][]part, len(x))
-				for k := 0; k < len(x) && err == nil; k++ {
-					branches[k], err = write(layersKnown, x[k]...)
-				}
-				value = branches
-			case models.Layer:
-				value, err = writeOne(layersKnown, x)
-			case Optimizer:
-				value, err = writeOne(optimizersKnown, x)
-			case []optim.Group:
-				value, err = write(groupsKnown, x...)
-			case optim.Schedule:
-				value, err = writeOne(schedulesKnown, x)
-			}
-			if err == nil {
-				p.Fields[f.Name], err = json.Marshal(value)
-			}
+			value, err := plainOf(v.Field(i))
 			if err != nil {
-				return nil, fmt.Errorf("fit: no recipe for a %s with its %s: %w", t, f.Name, err)
+				return nil, fmt.Errorf("%s: %w", f.Name, err)
 			}
+			fields[f.Name] = value
 		}
-		parts = append(parts, p)
+		return fields, nil
 	}
-	return parts, nil
+	return v.Interface(), nil
 }
 
-func writeOne[T any](known map[string]reflect.Type, one T) (p part, err error) {
-	parts, err := write(known, one)
-	if err == nil {
-		p = parts[0]
-	}
-	return p, err
-}
-
-func actName(a models.Act) (string, error) {
-	if k, known := a.Activation(); known {
-		return k.Name(), nil
-	}
-	return "", fmt.Errorf("a function of its own")
-}
-
-// read puts a struct together again.
-func read[T any](known map[string]reflect.Type, p part) (one T, err error) {
-	t, is := known[p.Type]
-	if !is {
-		return one, fmt.Errorf("fit: recipe with a %q: want one of %v", p.Type, reflect.ValueOf(known).MapKeys())
-	}
-	v := reflect.New(t).Elem()
-	for name, raw := range p.Fields {
-		f := v.FieldByName(name)
-		if !f.IsValid() || !f.CanSet() {
-			return one, fmt.Errorf("fit: recipe of a %s with a field %q: want one that it has", p.Type, name)
+// setPlain sets a value to what was written.
+func setPlain(b []byte, to reflect.Value) error {
+	switch {
+	case to.Type() == reflect.TypeFor[models.Act]():
+		var name string
+		if err := json.Unmarshal(b, &name); err != nil {
+			return err
 		}
-		switch f.Type() {
-		case reflect.TypeFor[models.Act]():
-			var act string
-			if err = json.Unmarshal(raw, &act); err == nil && models.Acts[act] == nil {
-				err = fmt.Errorf("no activation %q", act)
-			}
-			f.Set(reflect.ValueOf(models.Acts[act]))
-		case reflect.TypeFor[[]models.Layer]():
-			var parts []part
-			var l []models.Layer
-			if err = json.Unmarshal(raw, &parts); err == nil {
-				l, err = readAll[models.Layer](layersKnown, parts)
-			}
-			f.Set(reflect.ValueOf(l))
-		case reflect.TypeFor[[][]models.Layer]():
-			var branches [][]part
-			err = json.Unmarshal(raw, &branches)
-			all := make([][]models.Layer, len(branches))
-			for k := 0; k < len(branches) && err == nil; k++ {
-				all[k], err = readAll[models.Layer](layersKnown, branches[k])
-			}
-			f.Set(reflect.ValueOf(all))
-		case reflect.TypeFor[models.Layer]():
-			err = readOne[models.Layer](layersKnown, raw, f)
-		case reflect.TypeFor[optim.Optimizer]():
-			err = readOne[optim.Optimizer](optimizersKnown, raw, f)
-		case reflect.TypeFor[[]optim.Group]():
-			var parts []part
-			var l []optim.Group
-			if err = json.Unmarshal(raw, &parts); err == nil {
-				l, err = readAll[optim.Group](groupsKnown, parts)
-			}
-			f.Set(reflect.ValueOf(l))
-		case reflect.TypeFor[optim.Schedule]():
-			err = readOne[optim.Schedule](schedulesKnown, raw, f)
-		default:
-			err = json.Unmarshal(raw, f.Addr().Interface())
+		act, is := models.Acts[name]
+		if !is {
+			return fmt.Errorf("no activation %q", name)
 		}
-		if err != nil {
-			return one, fmt.Errorf("fit: recipe of a %s: %s: %w", p.Type, name, err)
+		to.Set(reflect.ValueOf(act))
+	case to.Kind() == reflect.Interface && to.NumMethod() > 0:
+		var n named[json.RawMessage]
+		if err := json.Unmarshal(b, &n); err != nil {
+			return err
 		}
-	}
-	if one, is = v.Interface().(T); !is {
-		return one, fmt.Errorf("fit: recipe with a %s: want a %s", p.Type, reflect.TypeFor[T]())
-	}
-	return one, nil
-}
-
-// readOne sets an interface to the struct that was written.
-func readOne[T any](known map[string]reflect.Type, raw json.RawMessage, to reflect.Value) error {
-	var p part
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return err
-	}
-	one, err := read[T](known, p)
-	if err == nil {
-		to.Set(reflect.ValueOf(one))
-	}
-	return err
-}
-
-func readAll[T any](known map[string]reflect.Type, parts []part) (all []T, err error) {
-	for _, p := range parts {
-		one, err := read[T](known, p)
-		if err != nil {
-			return nil, err
+		t, is := knownKinds[n.Type]
+		if !is || !t.Implements(to.Type()) {
+			return fmt.Errorf("got a %q, want a %s: one of %v", n.Type, to.Type(), slices.Sorted(maps.Keys(knownKinds)))
 		}
-		all = append(all, one)
+		v := reflect.New(t).Elem()
+		if n.Value != nil {
+			if err := setPlain(n.Value, v); err != nil {
+				return fmt.Errorf("%s: %w", n.Type, err)
+			}
+		}
+		to.Set(v)
+	case to.Kind() == reflect.Slice:
+		var l []json.RawMessage
+		if err := json.Unmarshal(b, &l); err != nil {
+			return err
+		}
+		if l == nil {
+			return nil
+		}
+		to.Set(reflect.MakeSlice(to.Type(), len(l), len(l)))
+		for i := range l {
+			if err := setPlain(l[i], to.Index(i)); err != nil {
+				return err
+			}
+		}
+	case to.Kind() == reflect.Struct:
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(b, &fields); err != nil {
+			return err
+		}
+		for name, value := range fields {
+			f := to.FieldByName(name)
+			if !f.IsValid() || !f.CanSet() {
+				return fmt.Errorf("got a field %q, want one that %s has", name, to.Type())
+			}
+			if err := setPlain(value, f); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	default:
+		return json.Unmarshal(b, to.Addr().Interface())
 	}
-	return all, nil
+	return nil
 }

@@ -2,7 +2,12 @@ package fit
 
 import (
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +39,7 @@ func TestRecipe(t *testing.T) {
 		models.Activation{Act: models.ReLU}, models.Dropout{Rate: 0.3}, models.Flatten{Name: "f"}, models.Dense{Units: 10}}}
 	branches := models.Net{Name: "branches", Integers: true, Input: []int{5}, Layers: []models.Layer{models.Embedding{Vocab: 3, Units: 4},
 		models.Concat{Branches: [][]models.Layer{nil, {models.GRU{Name: "g", Units: 2}}}}, models.Bidirectional{Layer: models.RNN{Units: 3, Act: models.ReLU}}, models.LastStep{}, models.Dense{Units: 2}}}
-	for i, m := range []models.Net{branches, gpt(5, 4), odd, models.MLP(1000), models.SeedCNN(), models.KerasCNN(), models.LeNet5(), models.SineLSTM(5, 100), models.ResNet50(), models.DeepPose(7), models.Peaks(), models.FCN(10, []int{8, 9}, 3)} {
+	for i, m := range []models.Net{augmented(), branches, gpt(5, 4), odd, models.MLP(1000), models.SeedCNN(), models.KerasCNN(), models.LeNet5(), models.SineLSTM(5, 100), models.ResNet50(), models.DeepPose(7), models.Peaks(), models.FCN(10, []int{8, 9}, 3)} {
 		c := configs[i%len(configs)]
 		r, err := New("n", m, c).recipe()
 		if err != nil {
@@ -48,10 +53,7 @@ func TestRecipe(t *testing.T) {
 		if err := json.Unmarshal(b, &read); err != nil {
 			t.Fatal(err)
 		}
-		got, config, err := read.net()
-		if err != nil {
-			t.Fatalf("%s: %v", m.Name, err)
-		}
+		got, config := read.net()
 		if !reflect.DeepEqual(config, c) {
 			t.Errorf("%s: got config %+v, want %+v", m.Name, config, c)
 		}
@@ -111,11 +113,11 @@ func TestNoRecipe(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{dense(func(x *graph.Node) *graph.Node { return graph.Sin(x) }), Config{}, "no recipe for a models.Residual with its Main: fit: no recipe for a models.Dense with its Act: a function"},
-		{models.Net{Name: "f", Input: []int{2}, Function: func(_ *model.Scope, in models.Inputs) *graph.Node { return in["x"] }}, Config{}, "no recipe for a models.function"},
-		{dense(nil), Config{Optimizer: own{}}, "no recipe for a fit.own"},
-		{dense(nil), Config{Optimizer: optim.Adam{}, Metrics: []metrics.Metric{ownMetric{}}}, "no recipe for a fit.ownMetric"},
-		{dense(nil), Config{Optimizer: optim.Adam{}, Metrics: []metrics.Metric{metrics.Func{Name: "f", Of: func(out, _ *graph.Node) *graph.Node { return out }}}}, "no recipe for a metrics.Func with its Of"},
+		{dense(func(x *graph.Node) *graph.Node { return graph.Sin(x) }), Config{}, "no recipe for n: Layers: models.Residual: Main: models.Dense: Act: a function"},
+		{models.Net{Name: "f", Input: []int{2}, Function: func(_ *model.Scope, in models.Inputs) *graph.Node { return in["x"] }}, Config{}, "Layers: a models.function, which other processes do not know"},
+		{dense(nil), Config{Optimizer: own{}}, "Optimizer: a fit.own, which"},
+		{dense(nil), Config{Optimizer: optim.Adam{}, Metrics: []metrics.Metric{ownMetric{}}}, "Metrics: a fit.ownMetric, which"},
+		{dense(nil), Config{Optimizer: optim.Adam{}, Metrics: []metrics.Metric{metrics.Func{Name: "f", Of: func(out, _ *graph.Node) *graph.Node { return out }}}}, "metrics.Func: Of: a function"},
 		{dense(nil), Config{FirstLook: true}, "with FirstLook"},
 		{dense(nil), Config{Devices: 2}, "on several devices"},
 	} {
@@ -124,22 +126,57 @@ func TestNoRecipe(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"Layers": [{"Type": "Pear"}]}`:                                             `recipe with a "Pear"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"Pears": 3}}]}`:                    `a field "Pears"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"turned": true}}]}`:                `a field "turned"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"Act": "Pear"}}]}`:                 `no activation "Pear"`,
-		`{"Layers": [{"Type": "Dense", "Fields": {"Units": "ten"}}]}`:                `Units: json`,
-		`{"Layers": [{"Type": "Residual", "Fields": {"Skip": [{"Type": "Pear"}]}}]}`: `Skip: fit: recipe with a "Pear"`,
-		`{"Layers": [{"Type": "Flatten"}]}`:                                          `recipe with a ""`,
-		`{"Optimizer": {"Type": "Adam"}, "Layers": [], "Loss": {"Type": "Regret"}}`:  `recipe with a "Regret"`,
-		`{"Optimizer": {"Type": "Adam", "Fields": {"Beta1": "much"}}, "Layers": []}`: `Beta1: json`,
+		`{"Layers": [{"Type": "models.Pear"}]}`:                                                   `got a "models.Pear"`,
+		`{"Layers": [{"Type": "models.Dense", "Value": {"Pears": 3}}]}`:                           `a field "Pears"`,
+		`{"Layers": [{"Type": "models.Dense", "Value": {"turned": true}}]}`:                       `a field "turned"`,
+		`{"Layers": [{"Type": "models.Dense", "Value": {"Act": "Pear"}}]}`:                        `no activation "Pear"`,
+		`{"Layers": [{"Type": "models.Dense", "Value": {"Units": "ten"}}]}`:                       `Units: json`,
+		`{"Layers": [{"Type": "models.Residual", "Value": {"Skip": [{"Type": "models.Pear"}]}}]}`: `Skip: got a "models.Pear"`,
+		`{"Layers": [{"Type": "losses.MSE"}]}`:                                                    `got a "losses.MSE", want a models.Layer`,
+		`{"Optimizer": {"Type": "optim.Adam"}, "Layers": [], "Loss": {"Type": "losses.Regret"}}`:  `got a "losses.Regret"`,
+		`{"Optimizer": {"Type": "optim.Adam", "Value": {"Beta1": "much"}}, "Layers": []}`:         `Beta1: json`,
 	} {
 		var r recipe
-		if err := json.Unmarshal([]byte(text), &r); err != nil {
+		if err := json.Unmarshal([]byte(text), &r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestKinds holds that the lists of kinds have each layer, loss, metric, optimizer and schedule
+// of their packages: each exported struct with a method that makes it one.
+func TestKinds(t *testing.T) {
+	functions := []string{"losses.Func", "losses.Joint", "metrics.Of", "models.Scan", "models.Net"} // or hold some
+	for _, of := range []struct{ name, method string }{{"models", "Apply"}, {"losses", "Apply"}, {"metrics", "Apply"}, {"optim", "Update"}, {"optim", "Factor"}} {
+		files, err := filepath.Glob("../" + of.name + "/*.go")
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := r.net(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", text, err, want)
+		found := 0
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range f.Decls {
+				m, is := d.(*ast.FuncDecl)
+				if !is || m.Recv == nil || m.Name.Name != of.method {
+					continue
+				}
+				r, is := m.Recv.List[0].Type.(*ast.Ident)
+				if !is || !r.IsExported() || slices.Contains(functions, of.name+"."+r.Name) {
+					continue
+				}
+				if found++; knownKinds[of.name+"."+r.Name] == nil {
+					t.Errorf("%s.Kinds lacks %s", of.name, r.Name)
+				}
+			}
+		}
+		if found < 5 {
+			t.Errorf("found %d types of package %s with a method %s", found, of.name, of.method)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("learning rate of %g: want more than 0, or 0 for the optimizer's", t.LearningRate)
 	case math.IsNaN(t.Threshold) || math.IsInf(t.Threshold, 0):
 		return bad("threshold of %g: want the result at which to end, or 0 for none", t.Threshold)
-	case t.Threshold < 0 && n.config.Step == nil && (t.Monitor == "" || t.Monitor == "loss") && ofThisPackage(loss):
+	case t.Threshold < 0 && n.config.Step == nil && (t.Monitor == "" || t.Monitor == "loss") && isKind(loss):
 		return bad("threshold of %g: want more than 0, for %s is never less, or 0 for none", t.Threshold, loss.Title())
 	case t.Patience < 0:
 		return bad("patience of %d epochs: want 1 or more, or 0 to train all epochs", t.Patience)
@@ -104,16 +104,4 @@ func (s *Set) kind() string {
 		return "no targets"
 	}
 	return "numbers as targets"
-}
-
-// ofThisPackage says whether a loss is one of package losses.
-func ofThisPackage(l losses.Loss) bool {
-	return lossesKnown[reflect.TypeOf(l).Name()] == reflect.TypeOf(l)
-}
-
-// takesIDs says whether each integer of an example counts as one: a first layer that is not
-// of package models may take it as an id.
-func (n *Net) takesIDs() bool {
-	t := reflect.TypeOf(n.model.Layers[0])
-	return layersKnown[t.Name()] != t
 }

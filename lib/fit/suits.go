@@ -131,7 +131,7 @@ func (n *Net) fitsBF16(r rounding) error {
 	switch {
 	case !n.config.narrows():
 		return nil
-	case n.takesIDs():
+	case !isKind(n.model.Layers[0]): // such a first layer may take integers as ids
 		return r.some
 	}
 	return r.all

@@ -298,7 +298,7 @@ func (n *Net) sameTargets(s *Set, v []float32) error {
 }
 
 // ownLoss says whether the net's loss is none of package losses.
-func (n *Net) ownLoss() bool { return n.config.Loss != nil && !ofThisPackage(n.config.Loss) }
+func (n *Net) ownLoss() bool { return n.config.Loss != nil && !isKind(n.config.Loss) }
 
 // freeLabels says whether the loss takes labels that are not classes of the output's positions.
 func (n *Net) freeLabels() bool {

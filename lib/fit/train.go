@@ -187,10 +187,7 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 		return nil, err
 	}
 	r.state, r.bound = copies{state}, true
-	rate := t.LearningRate
-	if rate == 0 {
-		rate = n.config.Optimizer.Rate()
-	}
+	rate := cmp.Or(t.LearningRate, n.config.Optimizer.Rate())
 	return r, r.setRate(rate)
 }
 
@@ -434,9 +431,7 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 	if t.Steps != 0 && (t.Steps < 0 || t.Epochs != 0) {
 		return t, fmt.Errorf("fit: %s: %d Steps and %d Epochs: want 1 or more of either", n.name, t.Steps, t.Epochs)
 	}
-	if t.Epochs == 0 {
-		t.Epochs = 1
-	}
+	t.Epochs = cmp.Or(t.Epochs, 1)
 	if t.Batch == 0 {
 		t.Batch = min(32, data.N)
 		if carried, _ := n.model.Sequences(); carried > 0 {

@@ -107,10 +107,7 @@ func (t tuner) handle(ctx context.Context, w *tuneRequest) error {
 		return err
 	}
 	defer s.Close()
-	m, c, err := w.Net.net()
-	if err != nil {
-		return err
-	}
+	m, c := w.Net.net()
 	c.Session, c.Origin = s, "gaiden tune"
 	n := New(w.Net.Name, m, c)
 	n.readOnly = true

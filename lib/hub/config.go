@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -137,10 +138,7 @@ func (c *config) text(keys ...string) string {
 
 // act is an activation by its name in transformers.
 func (c *config) act(otherwise string, keys ...string) models.Act {
-	name := c.text(keys...)
-	if name == "" {
-		name = otherwise
-	}
+	name := cmp.Or(c.text(keys...), otherwise)
 	acts := map[string]models.Act{"gelu": models.GELU, "gelu_new": models.GELUTanh, "gelu_pytorch_tanh": models.GELUTanh, "gelu_fast": models.GELUTanh,
 		"relu": models.ReLU, "silu": models.SiLU, "swish": models.SiLU}
 	if acts[name] == nil {

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -85,7 +86,7 @@ func (t *Tokenizer) addDecoder(s section) error {
 			return token
 		})
 	case "Metaspace":
-		space, prepends := or2(s.Replacement, "▁"), s.PrependScheme != "never" && isTrue(s.AddPrefixSpace, true)
+		space, prepends := cmp.Or(s.Replacement, "▁"), s.PrependScheme != "never" && isTrue(s.AddPrefixSpace, true)
 		each(func(i int, token string) string {
 			if i == 0 && prepends {
 				token = strings.TrimPrefix(token, space)
@@ -93,7 +94,7 @@ func (t *Tokenizer) addDecoder(s section) error {
 			return strings.ReplaceAll(token, space, " ")
 		})
 	case "WordPiece":
-		prefix := or2(s.Prefix, "##")
+		prefix := cmp.Or(s.Prefix, "##")
 		each(func(i int, token string) string {
 			if rest, is := strings.CutPrefix(token, prefix); is && i > 0 {
 				token = rest
@@ -107,7 +108,7 @@ func (t *Tokenizer) addDecoder(s section) error {
 		})
 	case "BPEDecoder":
 		each(func(i int, token string) string {
-			return strings.ReplaceAll(token, or2(s.Suffix, "</w>"), " ")
+			return strings.ReplaceAll(token, cmp.Or(s.Suffix, "</w>"), " ")
 		})
 		add(func(all []string) []string { return []string{strings.TrimSuffix(strings.Join(all, ""), " ")} })
 	default:

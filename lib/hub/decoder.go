@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -109,15 +110,13 @@ func gpt2(c *config) (func(length int) models.Net, []weights.Name) {
 func decoder(c *config) (func(length int) models.Net, []weights.Name) {
 	width, heads, vocab, layers := c.size("hidden_size"), c.size("num_attention_heads"), c.size("vocab_size"), c.size("num_hidden_layers")
 	groups, size, hidden := c.int("num_key_value_heads"), c.int("head_dim"), c.size("intermediate_size")
-	if groups == 0 {
-		groups = heads
-	}
+	groups = cmp.Or(groups, heads)
 	if size == 0 {
 		size = width / heads
 	}
 	gemma, number := strings.HasPrefix(c.kind, "gemma"), strings.TrimPrefix(c.kind, "gemma")
 	normal := func(name string) models.Layer {
-		return models.RMSNorm{Name: name, Epsilon: or(c.float("rms_norm_eps"), 1e-6), PlusOne: gemma}
+		return models.RMSNorm{Name: name, Epsilon: cmp.Or(c.float("rms_norm_eps"), 1e-6), PlusOne: gemma}
 	}
 	tied, cap := c.tied(), c.float("final_logit_softcapping")
 	tokens := models.Embedding{Name: "tokens", Vocab: vocab, Units: width}
@@ -142,7 +141,7 @@ func decoder(c *config) (func(length int) models.Net, []weights.Name) {
 	if c.kind == "qwen3" || number == "3_text" {
 		b.attention.QKNorm = normal("")
 	}
-	scale := math.Pow(or(c.float("query_pre_attn_scalar"), float64(size)), -0.5)
+	scale := math.Pow(cmp.Or(c.float("query_pre_attn_scalar"), float64(size)), -0.5)
 	if c.bool("use_bidirectional_attention", false) {
 		c.fail("use_bidirectional_attention is true: want a causal model")
 	}
@@ -212,7 +211,7 @@ func (c *config) windows(layers int) []int {
 		c.fail("layer_types has %d layers, and num_hidden_layers is %d: want as many", len(kinds), layers)
 		return all
 	}
-	period := int(or(float64(c.int("sliding_window_pattern", "_sliding_window_pattern")), 6))
+	period := int(cmp.Or(float64(c.int("sliding_window_pattern", "_sliding_window_pattern")), 6))
 	for i := range all {
 		slides := false
 		switch {

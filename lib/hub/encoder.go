@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ func itoa(i int) string { return strconv.Itoa(i) }
 func encoder(c *config) (func(length int) models.Net, []weights.Name) {
 	width, heads, vocab, layers := c.size("hidden_size", "dim"), c.size("num_attention_heads", "n_heads"), c.size("vocab_size"), c.size("num_hidden_layers", "n_layers")
 	hidden, longest, types := c.size("intermediate_size", "hidden_dim"), c.size("max_position_embeddings"), c.int("type_vocab_size")
-	act, epsilon := c.act("gelu", "hidden_act", "activation"), or(c.float("layer_norm_eps"), 1e-12)
+	act, epsilon := c.act("gelu", "hidden_act", "activation"), cmp.Or(c.float("layer_norm_eps"), 1e-12)
 	drop, attention := c.float("hidden_dropout_prob", "dropout"), c.float("attention_probs_dropout_prob", "attention_dropout")
 	if kind := c.text("position_embedding_type"); kind != "" && kind != "absolute" {
 		c.fail("position_embedding_type is %q: want absolute", kind)
@@ -33,7 +34,7 @@ func encoder(c *config) (func(length int) models.Net, []weights.Name) {
 	if distil {
 		types = 0
 	}
-	last, names := c.ending(width, vocab, act, normal)
+	last, names := c.ending(width, act, normal)
 	inputs := func(length int) []models.Input {
 		all := []models.Input{{Name: "ids", Dims: []int{length}, Integers: true, Vocab: vocab}, {Name: "mask", Dims: []int{length}, Integers: true, Vocab: 2}}
 		if types > 1 {
@@ -94,7 +95,7 @@ func counted(x *Node) *Node {
 }
 
 // ending is what stands behind the blocks, as the class says that wrote the model.
-func (c *config) ending(width, vocab int, act models.Act, normal func(string) models.Layer) ([]models.Layer, []weights.Name) {
+func (c *config) ending(width int, act models.Act, normal func(string) models.Layer) ([]models.Layer, []weights.Name) {
 	p, distil, roberta := c.kind+".", c.kind == "distilbert", c.kind == "roberta"
 	_, task, _ := strings.Cut(c.architecture(), "For")
 	class := models.Dense{Name: "head", Units: c.classes()}
@@ -135,7 +136,7 @@ func (c *config) ending(width, vocab int, act models.Act, normal func(string) mo
 func vision(c *config) (func(length int) models.Net, []weights.Name) {
 	width, heads, layers, hidden := c.size("hidden_size"), c.size("num_attention_heads"), c.size("num_hidden_layers"), c.size("intermediate_size")
 	side, patch, channels := c.size("image_size"), c.size("patch_size"), c.size("num_channels")
-	act, epsilon := c.act("gelu", "hidden_act"), or(c.float("layer_norm_eps"), 1e-12)
+	act, epsilon := c.act("gelu", "hidden_act"), cmp.Or(c.float("layer_norm_eps"), 1e-12)
 	normal := func(name string) models.Layer { return models.LayerNorm{Name: name, Epsilon: epsilon} }
 	count := (side / patch) * (side / patch)
 	if side%patch != 0 {

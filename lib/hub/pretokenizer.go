@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -205,7 +206,7 @@ func (t *Tokenizer) addPreTokenizer(s section) error {
 		}
 		return by(`\p{N}+`, "Isolated", false)
 	case "Punctuation":
-		return by(punctuation, or2(s.Behavior, "Isolated"), false)
+		return by(punctuation, cmp.Or(s.Behavior, "Isolated"), false)
 	case "Whitespace":
 		return by(`\w+|[^\w\s]+`, "Removed", true)
 	case "WhitespaceSplit":
@@ -216,7 +217,7 @@ func (t *Tokenizer) addPreTokenizer(s section) error {
 		}
 		return by(punctuation, "Isolated", false)
 	case "Metaspace":
-		space := or2(s.Replacement, "▁")
+		space := cmp.Or(s.Replacement, "▁")
 		scheme := s.PrependScheme
 		if scheme == "" && isTrue(s.AddPrefixSpace, true) {
 			scheme = "always"
@@ -239,13 +240,6 @@ func (t *Tokenizer) addPreTokenizer(s section) error {
 
 // punctuation is that of Unicode and all ASCII that is no letter, digit or space.
 const punctuation = `[\p{P}!-/:-@\[-` + "`" + `{-~]`
-
-func or2(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
 
 // compile is a pattern as an expression, with lookahead, as tokenizers have it.
 func (p pattern) compile() (*regexp2.Regexp, error) {

@@ -1,6 +1,9 @@
 package hub
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // rotary are the bases of rotary position embeddings, local for layers with a window, and their
 // scaling: fields of their own, or, since version 5 of transformers, rope_parameters.
@@ -23,7 +26,7 @@ func (c *config) rotary() (theta, local float64, scaling map[string]any) {
 		if kind := s.text("rope_type"); kind != "" && kind != "default" {
 			c.fail("rope_parameters has the rope_type %q for sliding_attention: want default", kind)
 		}
-		p, local = full, or(s.float("rope_theta"), local)
+		p, local = full, cmp.Or(s.float("rope_theta"), local)
 	}
 	s := &config{keys: p}
 	if part := s.float("partial_rotary_factor"); part != 0 {
@@ -91,9 +94,7 @@ func (c *config) rope(base float64, scaling map[string]any, size, length int) (f
 			frequencies[i] = (1-smooth)*f/by + smooth*f
 		}
 	case "yarn":
-		if before == 0 {
-			before = longest
-		}
+		before = cmp.Or(before, longest)
 		scale := func(weight float64) float64 {
 			if by <= 1 {
 				return 1
@@ -108,7 +109,7 @@ func (c *config) rope(base float64, scaling map[string]any, size, length int) (f
 		at := func(turns float64) float64 {
 			return float64(size) * math.Log(before/(turns*2*math.Pi)) / (2 * math.Log(base))
 		}
-		low, high := at(or(s.float("beta_fast"), 32)), at(or(s.float("beta_slow"), 1))
+		low, high := at(cmp.Or(s.float("beta_fast"), 32)), at(cmp.Or(s.float("beta_slow"), 1))
 		if s.bool("truncate", true) {
 			low, high = math.Floor(low), math.Ceil(high)
 		}
@@ -141,20 +142,12 @@ func (c *config) rope(base float64, scaling map[string]any, size, length int) (f
 		}
 		for i := range frequencies {
 			f, _ := factors[i].(float64)
-			frequencies[i] /= or(f, 1)
+			frequencies[i] /= cmp.Or(f, 1)
 		}
 	}
 	if s.err != nil {
 		c.fail("rope_scaling: %w", s.err)
 	}
-	m := or(magnitude, 1)
+	m := cmp.Or(magnitude, 1)
 	return frequencies, m * m
-}
-
-// or is x, or the default where it is 0.
-func or(x, otherwise float64) float64 {
-	if x == 0 {
-		return otherwise
-	}
-	return x
 }

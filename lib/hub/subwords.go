@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"container/heap"
 	"encoding/json"
 	"errors"
@@ -53,9 +54,7 @@ func openModel(raw json.RawMessage) (subwords, map[string]int32, error) {
 		unknown = -1
 	}
 	if m.Type == "WordPiece" {
-		if m.Longest == 0 {
-			m.Longest = 100
-		}
+		m.Longest = cmp.Or(m.Longest, 100)
 		return &wordPiece{ids, m.Prefix, unknown, m.Longest}, ids, nil
 	}
 	b := &bpe{ids: ids, suffix: m.Suffix, unknown: unknown, bytes: m.ByteFallback, fuse: m.FuseUnk, whole: m.IgnoreMerges, merges: map[[2]int32]merged{}}

@@ -121,7 +121,7 @@ type BinaryCrossEntropy struct {
 
 func (BinaryCrossEntropy) Title() string { return "binary cross entropy" }
 
-func (l BinaryCrossEntropy) check() error {
+func (l BinaryCrossEntropy) check(int) error {
 	for name, v := range map[string]float64{"Gamma": l.Gamma, "Positive": l.Positive} {
 		if !(v >= 0) || math.IsInf(v, 0) {
 			return fmt.Errorf("%s is %g: want 0 or more", name, v)

@@ -1,6 +1,7 @@
 package losses
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -21,7 +22,7 @@ type Contrastive struct {
 // Title is contrastive loss.
 func (Contrastive) Title() string { return "contrastive loss" }
 
-func (l Contrastive) check() error {
+func (l Contrastive) check(int) error {
 	if !(l.Temperature >= 0) || math.IsInf(l.Temperature, 0) {
 		return fmt.Errorf("Temperature is %g: want more than 0, or 0 for 0.1", l.Temperature)
 	}
@@ -31,10 +32,7 @@ func (l Contrastive) check() error {
 // Apply takes out [n …] and labels [n].
 func (l Contrastive) Apply(out, labels, v *Node) (loss, weight *Node) {
 	must(l, 0)
-	temperature := l.Temperature
-	if temperature == 0 {
-		temperature = 0.1
-	}
+	temperature := cmp.Or(l.Temperature, 0.1)
 	n := out.Shape().Dimensions[0]
 	z := unit(Reshape(out, n, out.Shape().Size()/n))
 	labels = Reshape(labels, n)

@@ -23,7 +23,7 @@ type CTC struct {
 // Title is CTC.
 func (CTC) Title() string { return "CTC" }
 
-func (l CTC) checkClasses(classes int) error {
+func (l CTC) check(classes int) error {
 	if l.Blank < 0 || classes > 0 && l.Blank >= classes {
 		return fmt.Errorf("Blank is %d: want one of the %d classes, from 0", l.Blank, classes)
 	}

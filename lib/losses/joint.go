@@ -57,7 +57,7 @@ func (l Joint) Find(name string) (output, y [2]int, loss Loss) {
 	return output, y, nil
 }
 
-func (l Joint) check() error {
+func (l Joint) check(int) error {
 	if len(l) == 0 {
 		return fmt.Errorf("no parts: want at least one")
 	}
@@ -121,7 +121,7 @@ func (l Joint) wants(column int, t float32) string {
 // Apply takes out [n sizes], y [n targets], and v of the examples [n] or of the targets. The
 // loss of a part is the weighted mean of its own targets: 0 where none of a batch counts.
 func (l Joint) Apply(out, y, v *Node) (loss, weight *Node) {
-	if err := l.check(); err != nil {
+	if err := l.check(0); err != nil {
 		panic(fmt.Errorf("losses.Joint: %w", err))
 	}
 	if out.Rank() != 2 || y == nil || y.Rank() != 2 {

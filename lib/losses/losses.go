@@ -23,6 +23,12 @@ type Loss interface {
 	Apply(out, y, v *Node) (loss, weight *Node)
 }
 
+// Kinds are the types that the description of a training can name: all losses but [Func] and
+// [Joint], which hold a user's own.
+func Kinds() []any {
+	return []any{BinaryCrossEntropy{}, Contrastive{}, Cosine{}, CrossEntropy{}, CTC{}, Hinge{}, Huber{}, KLDivergence{}, MAE{}, MSE{}, Poisson{}, Visibility{}}
+}
+
 // Mean is a loss of a batch as a scalar, for a training step of one's own.
 func Mean(l Loss, out, y *Node) *Node {
 	loss, weight := l.Apply(out, y, nil)
@@ -81,27 +87,10 @@ func Wants(l Loss, column int, t float32) string {
 // Check says which setting of a loss means nothing; classes is how many there are, 0 where
 // that is not known.
 func Check(l Loss, classes int) error {
-	var err error
-	switch l := l.(type) {
-	case CrossEntropy:
-		err = l.check(classes)
-	case BinaryCrossEntropy:
-		err = l.check()
-	case Huber:
-		err = l.check()
-	case Joint:
-		err = l.check()
-	case Contrastive:
-		err = l.check()
-	case CTC:
-		err = l.checkClasses(classes)
-	case Func:
-		if l.Of == nil || l.Name == "" {
-			err = fmt.Errorf("Name is %q, Of is nil: %t: want both", l.Name, l.Of == nil)
+	if c, is := l.(interface{ check(classes int) error }); is {
+		if err := c.check(classes); err != nil {
+			return fmt.Errorf("%T: %w", l, err)
 		}
-	}
-	if err != nil {
-		return fmt.Errorf("%T: %w", l, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package losses
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -58,7 +59,7 @@ type Huber struct {
 
 func (Huber) Title() string { return "Huber loss" }
 
-func (l Huber) check() error {
+func (l Huber) check(int) error {
 	if !(l.Delta >= 0) || math.IsInf(l.Delta, 0) {
 		return fmt.Errorf("Delta is %g: want more than 0, or 0 for 1", l.Delta)
 	}
@@ -68,10 +69,7 @@ func (l Huber) check() error {
 // Apply takes out and y of one shape [n …].
 func (l Huber) Apply(out, y, v *Node) (loss, weight *Node) {
 	must(l, 0)
-	delta := l.Delta
-	if delta == 0 {
-		delta = 1
-	}
+	delta := cmp.Or(l.Delta, 1)
 	d := Abs(Sub(out, seen(y, v)))
 	near := MinScalar(d, delta)
 	return weighted(Add(MulScalar(Square(near), 0.5), MulScalar(Sub(d, near), delta)), v)

@@ -58,6 +58,13 @@ type Func struct {
 // Title is the name.
 func (l Func) Title() string { return l.Name }
 
+func (l Func) check(int) error {
+	if l.Of == nil || l.Name == "" {
+		return fmt.Errorf("Name is %q, Of is nil: %t: want both", l.Name, l.Of == nil)
+	}
+	return nil
+}
+
 // Apply takes what Of takes.
 func (l Func) Apply(out, y, v *Node) (loss, weight *Node) {
 	must(l, 0)

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -48,12 +49,8 @@ func (d decided) sums(m Metric, output, y shapes.Shape) (int, error) {
 func (d decided) apply(b Batch) *graph.Node {
 	var yes, is *graph.Node // of each class, bool [… classes]
 	width := classes(b.Output.Shape())
-	weight := b.Weight
+	weight, threshold := b.Weight, cmp.Or(d.threshold, 0.5)
 	if labels(b.Y.Shape()) && !d.each(b.Output.Shape(), b.Y.Shape()) {
-		threshold := d.threshold
-		if threshold == 0 {
-			threshold = 0.5
-		}
 		yes, is, width = b.positive(threshold), b.isOne(), 1
 	} else if labels(b.Y.Shape()) {
 		one := func(label *graph.Node) *graph.Node { return graph.OneHot(label, width, dtypes.Float32) }
@@ -61,10 +58,6 @@ func (d decided) apply(b Batch) *graph.Node {
 		yes, is = graph.GreaterThan(one(graph.ArgMax(b.Output, -1, dtypes.Int32)), half), graph.GreaterThan(one(b.Y), half)
 		weight = graph.BroadcastToDims(graph.InsertAxes(weight, -1), b.Output.Shape().Dimensions...)
 	} else {
-		threshold := d.threshold
-		if threshold == 0 {
-			threshold = 0.5
-		}
 		yes, is = b.positive(threshold), b.isOne()
 	}
 	count := func(x *graph.Node) *graph.Node {
@@ -235,12 +228,7 @@ func (m AUC) check() error {
 	return nil
 }
 
-func (m AUC) thresholds() int {
-	if m.Thresholds == 0 {
-		return 200
-	}
-	return m.Thresholds
-}
+func (m AUC) thresholds() int { return cmp.Or(m.Thresholds, 200) }
 
 // Sums is 2 for each threshold.
 func (m AUC) Sums(output, y shapes.Shape) (int, error) {

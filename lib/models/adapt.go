@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -28,7 +29,7 @@ type LoRA struct {
 }
 
 // Scale is the factor of the product.
-func (l LoRA) Scale() float64 { return orDefault(l.Alpha, float64(l.Rank)) / float64(max(1, l.Rank)) }
+func (l LoRA) Scale() float64 { return cmp.Or(l.Alpha, float64(l.Rank)) / float64(max(1, l.Rank)) }
 
 func (l LoRA) patterns() []string {
 	if l.Rank > 0 && l.Names == nil {

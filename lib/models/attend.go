@@ -73,12 +73,7 @@ func (a Attending) weights(q, k, v *Node) *Node {
 }
 
 // ScaleOf is Scale, or its default for heads of a size.
-func (a Attending) ScaleOf(size int) float64 {
-	if a.Scale != 0 {
-		return a.Scale
-	}
-	return 1 / math.Sqrt(float64(size))
-}
+func (a Attending) ScaleOf(size int) float64 { return cmp.Or(a.Scale, 1/math.Sqrt(float64(size))) }
 
 // Sees says whether each of so many queries is known to see a key.
 func (a Attending) Sees(length, keys int) bool {

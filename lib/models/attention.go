@@ -80,9 +80,7 @@ func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *No
 	sequences(context)
 	width := x.Shape().Dimensions[2]
 	size, groups := l.HeadSize, l.KVHeads
-	if groups == 0 {
-		groups = l.Heads
-	}
+	groups = cmp.Or(groups, l.Heads)
 	if size == 0 {
 		if width%l.Heads != 0 {
 			panic(fmt.Errorf("got a width of %d: want a multiple of %d, its Heads, or a HeadSize", width, l.Heads))

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -53,7 +54,7 @@ func (l TimestepEncoding) Apply(_ *model.Scope, x *Node) *Node {
 	if n := x.Shape().Dimensions; x.Rank() == 0 || x.Rank() > 2 || x.Rank() == 2 && n[1] != 1 {
 		panic(fmt.Errorf("got %v: want one time step for each example, [n] or [n 1]", n))
 	}
-	angle := angles(Reshape(ConvertDType(x, dtypes.Float32), -1, 1), orDefault(l.MaxPeriod, 10000), l.Units/2, 2/float64(l.Units))
+	angle := angles(Reshape(ConvertDType(x, dtypes.Float32), -1, 1), cmp.Or(l.MaxPeriod, 10000), l.Units/2, 2/float64(l.Units))
 	y := Concatenate([]*Node{Sin(angle), Cos(angle)}, -1)
 	if x.DType().IsFloat() {
 		y = ConvertDType(y, x.DType())

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -27,7 +28,7 @@ func (l LayerNorm) Apply(scope *model.Scope, x *Node) *Node {
 	width := lastAxis(x)
 	scale := float(variable(scope, x.Graph(), "scale", nil, Fill(1), width))
 	offset := float(variable(scope, x.Graph(), "offset", nil, Fill(0), width))
-	return loweringOf(x.Graph()).Norm(x, scale, offset, orDefault(l.Epsilon, 1e-5))
+	return loweringOf(x.Graph()).Norm(x, scale, offset, cmp.Or(l.Epsilon, 1e-5))
 }
 
 // Norm is one pass over x in GoMLX's operations: see the gradient of byRootMeanSquare.
@@ -62,7 +63,7 @@ func (l RMSNorm) Apply(scope *model.Scope, x *Node) *Node {
 	if l.PlusOne {
 		scale = AddScalar(scale, 1)
 	}
-	return loweringOf(x.Graph()).Norm(x, scale, nil, orDefault(l.Epsilon, 1e-6))
+	return loweringOf(x.Graph()).Norm(x, scale, nil, cmp.Or(l.Epsilon, 1e-6))
 }
 
 // GroupNorm normalizes groups of channels, the last axis, over each example (Wu and He,
@@ -92,7 +93,7 @@ func (l GroupNorm) Apply(scope *model.Scope, x *Node) *Node {
 	scale := float(variable(scope, x.Graph(), "scale", nil, Fill(1), channels))
 	offset := float(variable(scope, x.Graph(), "offset", nil, Fill(0), channels))
 	y := Reshape(x, d[0], x.Shape().Size()/d[0]/channels, l.Groups, channels/l.Groups)
-	y = Reshape(byRootMeanSquare(y, true, orDefault(l.Epsilon, 1e-5), 1, 3), d...)
+	y = Reshape(byRootMeanSquare(y, true, cmp.Or(l.Epsilon, 1e-5), 1, 3), d...)
 	y = Add(Mul(y, ExpandLeftToRank(scale, x.Rank())), ExpandLeftToRank(offset, x.Rank()))
 	return ConvertDType(y, x.DType())
 }
@@ -165,12 +166,4 @@ func epsilon(got float64, otherwise string) error {
 		return fmt.Errorf("Epsilon is %g: want more than 0, or 0 for %s", got, otherwise)
 	}
 	return nil
-}
-
-// orDefault is x, or the default where it is 0.
-func orDefault(x, otherwise float64) float64 {
-	if x == 0 {
-		return otherwise
-	}
-	return x
 }

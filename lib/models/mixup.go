@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -44,7 +45,7 @@ func (l MixUp) Apply(scope *model.Scope, x *Node) *Node {
 	if v, _ := model.GetGraphParam(g, mixed); v != nil {
 		panic(fmt.Errorf("got a second MixUp: want one, for targets are mixed once"))
 	}
-	share := largerShare(scope.RandomUniform(g, shapes.Make(dtypes.Float32)), orDefault(l.Alpha, 0.2))
+	share := largerShare(scope.RandomUniform(g, shapes.Make(dtypes.Float32)), cmp.Or(l.Alpha, 0.2))
 	model.SetGraphParam(g, mixed, share)
 	return Mix(share, x, gradient.Reversed(x, 0))
 }

@@ -59,6 +59,14 @@ type Layer interface {
 	Apply(scope *model.Scope, x *Node) *Node
 }
 
+// Kinds are the layers that the description of a net can name: all that hold no function.
+func Kinds() []any {
+	return []any{Activation{}, Attention{}, AvgPool1D{}, AvgPool2D{}, AvgPool3D{}, BatchNorm{}, Bidirectional{}, ClassToken{}, ColorJitter{}, Concat{}, Conv1D{}, Conv2D{}, Conv3D{}, ConvTranspose2D{},
+		Cutout{}, Dense{}, DepthwiseConv2D{}, Dropout{}, Embedding{}, FeedForward{}, FirstStep{}, Flatten{}, GlobalAvgPool{}, GlobalMaxPool{}, GroupNorm{}, GRU{}, InstanceNorm{}, LastStep{}, LayerNorm{},
+		LSTM{}, Masking{}, MaxPool1D{}, MaxPool2D{}, MaxPool3D{}, MixUp{}, Normalize{}, Positions{}, PReLU{}, RandomAffine{}, RandomCrop{}, RandomFlip{}, Repeat{}, Residual{}, RMSNorm{}, RNN{},
+		Sequential{}, SinusoidalPositions{}, SoftCap{}, SpectralNorm{}, Tied{}, TimestepEncoding{}, TransformerBlock{}, Unflatten{}, Upsample2D{}}
+}
+
 // Call applies a layer inside of a Function, with variables under the layer's name. Called
 // twice, it shares them. A layer without variables needs no name.
 //

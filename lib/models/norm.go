@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -30,20 +31,13 @@ func (l BatchNorm) Apply(scope *model.Scope, x *Node) *Node {
 	return y
 }
 
-func (l BatchNorm) epsilon() float64 {
-	if l.Epsilon == 0 {
-		return 1e-5
-	}
-	return l.Epsilon
-}
+func (l BatchNorm) epsilon() float64 { return cmp.Or(l.Epsilon, 1e-5) }
 
 // apply's again is nil where nothing is recomputed.
 func (l BatchNorm) apply(scope *model.Scope, x *Node) (y *Node, again Again) {
 	must(l)
 	momentum, epsilon := l.Momentum, float32(l.epsilon())
-	if momentum == 0 {
-		momentum = 0.9
-	}
+	momentum = cmp.Or(momentum, 0.9)
 	g, d := x.Graph(), x.Shape().Dimensions
 	axis := len(d) - 1
 	channels := shapes.Make(dtypes.Float32, d[axis])

@@ -100,15 +100,6 @@ func (s *Summary) Freeze(frozen func(Variable) bool) {
 // Total is the number of all parameters.
 func (s Summary) Total() int { return s.Trainable + s.NonTrainable }
 
-// Variables are those of all layers, in the order of the layers.
-func (s Summary) Variables() []Variable {
-	var all []Variable
-	for _, r := range s.Rows {
-		all = append(all, r.Variables...)
-	}
-	return all
-}
-
 // String is Keras's table.
 func (s Summary) String() string {
 	layer, output := 27, 25 // columns, as in Keras, or as wide as they must be

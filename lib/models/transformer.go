@@ -31,10 +31,7 @@ func (l FeedForward) Apply(scope *model.Scope, x *Node) *Node {
 	if act == nil {
 		act = GELU
 	}
-	hidden := l.Hidden
-	if hidden == 0 {
-		hidden = 4 * width
-	}
+	hidden := cmp.Or(l.Hidden, 4*width)
 	dense := func(name string, x *Node, units int, act Act) *Node {
 		return Dense{Units: units, Act: act, NoBias: l.NoBias, Init: l.Init}.Apply(scope.In("%s", name), x)
 	}

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
@@ -15,7 +16,7 @@ type AdaDelta struct {
 	WeightDecay  float64 // adds weightDecay·w to the gradient
 }
 
-func (o AdaDelta) Rate() float64 { return or(o.LearningRate, 1) }
+func (o AdaDelta) Rate() float64 { return cmp.Or(o.LearningRate, 1) }
 
 func (o AdaDelta) Title() (name string, moments []string) { return title(o) }
 
@@ -25,7 +26,7 @@ func (o AdaDelta) Update(rate, t, weight, gradient *Node, moments []*Node) (*Nod
 }
 
 func (o AdaDelta) Rule() *elementwise.Rule {
-	rho, epsilon := or(o.Rho, 0.9), or(o.Epsilon, 1e-6)
+	rho, epsilon := cmp.Or(o.Rho, 0.9), cmp.Or(o.Epsilon, 1e-6)
 	g, updates := decayed(o.WeightDecay), kept("updates")
 	gradients := mean(kept("gradients"), rho, g.Square())
 	step := updates.Add(epsilon).Div(gradients.Add(epsilon)).Sqrt().Mul(g)

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
@@ -14,7 +15,7 @@ type Adagrad struct {
 	WeightDecay       float64 // adds weightDecay·w to the gradient
 }
 
-func (o Adagrad) Rate() float64 { return or(o.LearningRate, 0.01) }
+func (o Adagrad) Rate() float64 { return cmp.Or(o.LearningRate, 0.01) }
 
 func (o Adagrad) Title() (name string, moments []string) { return title(o) }
 
@@ -27,7 +28,7 @@ func (o Adagrad) Rule() *elementwise.Rule {
 	g := decayed(o.WeightDecay)
 	sum := kept("sum").Add(g.Square())
 	pace := rate.Div(t.Add(-1).Mul(o.LearningRateDecay).Add(1))
-	size := sum.Sqrt().Add(or(o.Epsilon, 1e-10))
+	size := sum.Sqrt().Add(cmp.Or(o.Epsilon, 1e-10))
 	r := &elementwise.Rule{Title: "adagrad", Weight: w.Sub(pace.Mul(g).Div(size))}
 	r.Keep("sum", sum)
 	return r

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
@@ -15,7 +16,7 @@ type Adam struct {
 	WeightDecay  float64 // adds weightDecay·w to the gradient
 }
 
-func (o Adam) Rate() float64 { return or(o.LearningRate, 0.001) }
+func (o Adam) Rate() float64 { return cmp.Or(o.LearningRate, 0.001) }
 
 func (o Adam) Title() (name string, moments []string) { return title(o) }
 
@@ -31,7 +32,7 @@ func (o Adam) Rule() *elementwise.Rule {
 // adam is the step from a weight w by a gradient g. m/(√v/scale + ε), scale = √(1 - beta2^t),
 // is written with one division for each element, and everything else in scalars.
 func adam(title string, beta1, beta2, epsilon float64, g, w elementwise.Expr) *elementwise.Rule {
-	beta1, beta2, epsilon = or(beta1, 0.9), or(beta2, 0.999), or(epsilon, 1e-8)
+	beta1, beta2, epsilon = cmp.Or(beta1, 0.9), cmp.Or(beta2, 0.999), cmp.Or(epsilon, 1e-8)
 	m := mean(kept("m"), beta1, g)
 	v := mean(kept("v"), beta2, g.Square())
 	pace, scale := rate.Div(power(beta1).Neg()), power(beta2).Neg().Sqrt()

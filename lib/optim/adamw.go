@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
@@ -16,7 +17,7 @@ type AdamW struct {
 	WeightDecay  float64 // default: 0.01: takes rate·weightDecay·w from the weight
 }
 
-func (o AdamW) Rate() float64 { return or(o.LearningRate, 0.001) }
+func (o AdamW) Rate() float64 { return cmp.Or(o.LearningRate, 0.001) }
 
 func (o AdamW) Title() (name string, moments []string) { return title(o) }
 
@@ -26,6 +27,6 @@ func (o AdamW) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, 
 }
 
 func (o AdamW) Rule() *elementwise.Rule {
-	kept := elementwise.Number(1).Sub(rate.Mul(or(o.WeightDecay, 0.01)))
+	kept := elementwise.Number(1).Sub(rate.Mul(cmp.Or(o.WeightDecay, 0.01)))
 	return adam("adamw", o.Beta1, o.Beta2, o.Epsilon, g, w.Mul(kept))
 }

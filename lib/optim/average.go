@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gomlx/compute/shapes"
@@ -43,7 +44,7 @@ func Averages(o interface {
 
 // share is how much of the average stays.
 func (o EMA) share() elementwise.Expr {
-	return t.Sub(1).Min(1).Mul(or(o.Decay, 0.999)) // 0 in the first step
+	return t.Sub(1).Min(1).Mul(cmp.Or(o.Decay, 0.999)) // 0 in the first step
 }
 
 func (o SWA) share() elementwise.Expr {

@@ -1,9 +1,11 @@
 package optim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/shapes"
@@ -34,12 +36,7 @@ type Group struct {
 
 // Has says whether a variable's name is one of the group's.
 func (g Group) Has(variable string) bool {
-	for _, p := range g.Names {
-		if matches(p, variable) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.Names, func(pattern string) bool { return matches(pattern, variable) })
 }
 
 // matches says whether a variable has the form of a pattern, or is one of the layer that it names.
@@ -109,11 +106,11 @@ func (o Groups) choose(variable string, shape shapes.Shape) Optimizer {
 		if g.Frozen {
 			return nil
 		}
-		inner, factor := o.Optimizer, or(g.Rate, 1)
+		inner, factor := o.Optimizer, cmp.Or(g.Rate, 1)
 		if g.Optimizer != nil {
 			inner, factor = g.Optimizer, factor*proportion(g.Optimizer, o.Optimizer)
 		}
-		decay := or(g.Decay, 1)
+		decay := cmp.Or(g.Decay, 1)
 		if g.NoDecay {
 			decay = 0
 		}

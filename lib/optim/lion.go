@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
@@ -15,7 +16,7 @@ type Lion struct {
 	WeightDecay  float64 // takes rate·weightDecay·w from the weight
 }
 
-func (o Lion) Rate() float64 { return or(o.LearningRate, 1e-4) }
+func (o Lion) Rate() float64 { return cmp.Or(o.LearningRate, 1e-4) }
 
 func (o Lion) Title() (name string, moments []string) { return title(o) }
 
@@ -25,7 +26,7 @@ func (o Lion) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, [
 }
 
 func (o Lion) Rule() *elementwise.Rule {
-	beta1, beta2 := or(o.Beta1, 0.9), or(o.Beta2, 0.99)
+	beta1, beta2 := cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.99)
 	m := kept("m")
 	step := mean(m, beta1, g).Sign().Add(w.Mul(o.WeightDecay))
 	r := &elementwise.Rule{Title: "lion", Weight: w.Sub(rate.Mul(step))}

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -31,17 +32,17 @@ type Muon struct {
 }
 
 // Rate is the learning rate of the matrices; that of Others is in proportion to it.
-func (o Muon) Rate() float64 { return or(o.LearningRate, 0.001) }
+func (o Muon) Rate() float64 { return cmp.Or(o.LearningRate, 0.001) }
 
-func (o Muon) decay() float64  { return or(o.WeightDecay, 0.1) }
-func (o AdamW) decay() float64 { return or(o.WeightDecay, 0.01) }
+func (o Muon) decay() float64  { return cmp.Or(o.WeightDecay, 0.1) }
+func (o AdamW) decay() float64 { return cmp.Or(o.WeightDecay, 0.01) }
 
 // Title names the optimizer of matrices and its moment.
 func (o Muon) Title() (name string, moments []string) { return "muon", []string{"m"} }
 
 // Update is one step of a matrix.
 func (o Muon) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	d, momentum := weight.Shape().Dimensions, or(o.Momentum, 0.95)
+	d, momentum := weight.Shape().Dimensions, cmp.Or(o.Momentum, 0.95)
 	m := Add(MulScalar(moments[0], momentum), MulScalar(gradient, 1-momentum))
 	x := m
 	if !o.Plain {
@@ -63,10 +64,7 @@ func (o Muon) orthogonal(x *Node) *Node {
 		}
 		return Einsum("ki,kj->ij", x, x)
 	}
-	steps := o.Steps
-	if steps == 0 {
-		steps = 5
-	}
+	steps := cmp.Or(o.Steps, 5)
 	x = Div(x, Max(Sqrt(ReduceAllSum(Square(x))), Scalar(x.Graph(), dtypes.Float32, 1e-7)))
 	for range steps {
 		p := product(x)

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -19,7 +20,7 @@ type NAdam struct {
 	WeightDecay   float64 // adds weightDecay·w to the gradient
 }
 
-func (o NAdam) Rate() float64 { return or(o.LearningRate, 0.002) }
+func (o NAdam) Rate() float64 { return cmp.Or(o.LearningRate, 0.002) }
 
 func (o NAdam) Title() (name string, moments []string) { return title(o) }
 
@@ -29,7 +30,7 @@ func (o NAdam) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, 
 }
 
 func (o NAdam) Rule() *elementwise.Rule {
-	beta1, beta2, epsilon, psi := or(o.Beta1, 0.9), or(o.Beta2, 0.999), or(o.Epsilon, 1e-8), or(o.MomentumDecay, 0.004)
+	beta1, beta2, epsilon, psi := cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Epsilon, 1e-8), cmp.Or(o.MomentumDecay, 0.004)
 	g := decayed(o.WeightDecay)
 	m := mean(kept("m"), beta1, g)
 	v := mean(kept("v"), beta2, g.Square())

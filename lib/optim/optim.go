@@ -18,6 +18,7 @@
 package optim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -111,7 +112,7 @@ func bounded(v reflect.Value) bool {
 			return o.By <= 1
 		case Groups:
 			for _, g := range o.Groups {
-				if g.Rate > mostRate || g.Optimizer != nil && or(g.Rate, 1)*proportion(g.Optimizer, o.Optimizer) > mostRate {
+				if g.Rate > mostRate || g.Optimizer != nil && cmp.Or(g.Rate, 1)*proportion(g.Optimizer, o.Optimizer) > mostRate {
 					return false
 				}
 			}
@@ -123,6 +124,16 @@ func bounded(v reflect.Value) bool {
 		}
 	}
 	return true
+}
+
+// Kinds are the types that the description of a training can name: the optimizers of [All],
+// those around another one, and the schedules.
+func Kinds() []any {
+	l := []any{Muon{}, Scheduled{}, Clipped{}, Groups{}, EMA{}, SWA{}, Exponential{}, OneCycle{}, StepDecay{}, Warmup{}, WarmupCosine{}, WarmupLinear{}}
+	for _, o := range All() {
+		l = append(l, o)
+	}
+	return l
 }
 
 // choosing is an optimizer that treats variables differently.
@@ -224,11 +235,4 @@ func update(o Optimizer, rate, t, weight, gradient *Node, moments []*Node) (*Nod
 func title(o Optimizer) (name string, moments []string) {
 	r := o.Rule()
 	return r.Title, r.Kept
-}
-
-func or(value, otherwise float64) float64 {
-	if value == 0 {
-		return otherwise
-	}
-	return value
 }

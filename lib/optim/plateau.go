@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -36,12 +37,8 @@ func (p ReduceOnPlateau) Check() error {
 
 // Defaults is p with its defaults filled in.
 func (p ReduceOnPlateau) Defaults() ReduceOnPlateau {
-	if p.Factor == 0 {
-		p.Factor = 0.1
-	}
-	if p.MinDelta == 0 {
-		p.MinDelta = 1e-4
-	}
+	p.Factor = cmp.Or(p.Factor, 0.1)
+	p.MinDelta = cmp.Or(p.MinDelta, 1e-4)
 	return p
 }
 

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
@@ -17,7 +18,7 @@ type RMSprop struct {
 	WeightDecay  float64 // adds weightDecay·w to the gradient
 }
 
-func (o RMSprop) Rate() float64 { return or(o.LearningRate, 0.01) }
+func (o RMSprop) Rate() float64 { return cmp.Or(o.LearningRate, 0.01) }
 
 func (o RMSprop) Title() (name string, moments []string) { return title(o) }
 
@@ -27,7 +28,7 @@ func (o RMSprop) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node
 }
 
 func (o RMSprop) Rule() *elementwise.Rule {
-	alpha := or(o.Alpha, 0.99)
+	alpha := cmp.Or(o.Alpha, 0.99)
 	g := decayed(o.WeightDecay)
 	r := &elementwise.Rule{Title: "rmsprop"}
 	square := mean(kept("square"), alpha, g.Square())
@@ -37,7 +38,7 @@ func (o RMSprop) Rule() *elementwise.Rule {
 		r.Keep("gradient mean", gradient)
 		square = square.Sub(gradient.Square())
 	}
-	step := g.Div(square.Sqrt().Add(or(o.Epsilon, 1e-8)))
+	step := g.Div(square.Sqrt().Add(cmp.Or(o.Epsilon, 1e-8)))
 	if o.Momentum != 0 {
 		step = kept("v").Mul(o.Momentum).Add(step)
 		r.Keep("v", step)

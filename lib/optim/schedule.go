@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -163,12 +164,12 @@ type StepDecay struct {
 
 // Factor is By to the number of times that there were Every steps.
 func (s StepDecay) Factor(t elementwise.Expr) elementwise.Expr {
-	return t.Sub(1).Div(float64(s.Every)).Add(1e-4 / float64(s.Every)).Floor().Mul(math.Log(or(s.By, 0.1))).Exp()
+	return t.Sub(1).Div(float64(s.Every)).Add(1e-4 / float64(s.Every)).Floor().Mul(math.Log(cmp.Or(s.By, 0.1))).Exp()
 }
 
 // Check says which setting means nothing.
 func (s StepDecay) Check() error {
-	if by := or(s.By, 0.1); !(by > 0) || math.IsInf(by, 0) {
+	if by := cmp.Or(s.By, 0.1); !(by > 0) || math.IsInf(by, 0) {
 		return fmt.Errorf("By of StepDecay is %g: want more than 0", s.By)
 	}
 	return steps("StepDecay", "Every", s.Every)

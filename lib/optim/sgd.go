@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
@@ -15,7 +16,7 @@ type SGD struct {
 	WeightDecay  float64 // adds weightDecay·w to the gradient
 }
 
-func (o SGD) Rate() float64 { return or(o.LearningRate, 0.01) }
+func (o SGD) Rate() float64 { return cmp.Or(o.LearningRate, 0.01) }
 
 func (o SGD) Title() (name string, moments []string) { return title(o) }
 

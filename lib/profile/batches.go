@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,9 +73,7 @@ func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptio
 	if o.Most < 1 || o.Most > data.N {
 		o.Most = data.N
 	}
-	if o.Runs == 0 {
-		o.Runs = 100
-	}
+	o.Runs = cmp.Or(o.Runs, 100)
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -161,12 +162,8 @@ func Measure(ctx context.Context, net *fit.Net, data *fit.Set, o Options) (*Phas
 	if o.Budget < 0 {
 		return nil, fmt.Errorf("profile: %s: got a budget of %v, want more than 0, or 0 for 0.3 s", net.Name(), o.Budget)
 	}
-	if o.Batch == 0 {
-		o.Batch = min(32, data.N)
-	}
-	if o.Budget == 0 {
-		o.Budget = 300 * time.Millisecond
-	}
+	o.Batch = cmp.Or(o.Batch, min(32, data.N))
+	o.Budget = cmp.Or(o.Budget, 300*time.Millisecond)
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}

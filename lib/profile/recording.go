@@ -216,9 +216,7 @@ func (k *Kernel) origin(from source, modules map[int64]*xspace.Module) {
 	if !ok {
 		return
 	}
-	if k.Label == "" {
-		k.Label = i.Label
-	}
+	k.Label = cmp.Or(k.Label, i.Label)
 	k.Op = i.Op
 	weight := -1
 	for _, inner := range i.Fused {

@@ -1,8 +1,10 @@
 package profile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -50,14 +52,7 @@ var activations = map[string]struct {
 }
 
 // Activations are the names that SweepActivation knows.
-func Activations() []string {
-	var names []string
-	for name := range activations {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Activations() []string { return slices.Sorted(maps.Keys(activations)) }
 
 // SweepActivation measures φ over 2^0, 2^1, … 2^most numbers. When ctx ends it
 // returns what is known, marked Partial.
@@ -143,9 +138,7 @@ func (w *Sweep) Crossover() int {
 			break
 		}
 		if p.Awaited.Median() < p.Host.Median() {
-			if from == 0 {
-				from = p.N
-			}
+			from = cmp.Or(from, p.N)
 		} else {
 			from = 0
 		}

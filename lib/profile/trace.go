@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -44,10 +45,7 @@ func (r *Recording) WriteTrace(w io.Writer) error {
 		return pid + 1, tid + 1
 	}
 	for _, k := range r.Kernels {
-		name := k.Label
-		if name == "" {
-			name = k.Name
-		}
+		name := cmp.Or(k.Label, k.Name)
 		pid, tid := place(k.Device, k.Stream)
 		args := map[string]any{"kernel": k.Name}
 		for what, value := range map[string]string{"op": k.Op, "label": k.Label, "details": k.Details} {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -22,12 +23,7 @@ type Bar struct {
 	Group int    // bars of a group have the same color
 }
 
-func (b Bar) text() string {
-	if b.Text != "" {
-		return b.Text
-	}
-	return number(b.Value)
-}
+func (b Bar) text() string { return cmp.Or(b.Text, number(b.Value)) }
 
 // length is the bar's as a part of the longest.
 func (b Bars) length(bar Bar) float64 {

@@ -60,9 +60,7 @@ func finite(v float64) bool { return math.Abs(v) <= 1e300 }
 // what a page can hold.
 func (p Plot) size() (width, height float64) {
 	size := func(given, usual int) float64 {
-		if given == 0 {
-			given = usual
-		}
+		given = cmp.Or(given, usual)
 		return float64(min(max(given, 160), 4000))
 	}
 	return size(p.Width, 640), size(p.Height, 360)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,10 +29,7 @@ func Recording(r *profile.Recording) Rich {
 				t.Rows = append(t.Rows, []string{fmt.Sprintf("  and %d more", len(groups)-i)})
 				break
 			}
-			name := g.Name
-			if name == "" {
-				name = "(no label)"
-			}
+			name := cmp.Or(g.Name, "(no label)")
 			t.Rows = append(t.Rows, []string{"  " + name, units.Seconds(g.Seconds), units.Percent(g.Share), units.Count(g.Kernels), units.Seconds(g.Seconds / float64(g.Kernels))})
 		}
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -78,10 +79,7 @@ func (r Runs) table() Table {
 }
 
 func (r Runs) plot() Plot {
-	name := r.Curve
-	if name == "" {
-		name = "loss"
-	}
+	name := cmp.Or(r.Curve, "loss")
 	p := Plot{Title: name, X: "step", Y: name}
 	for _, run := range r.Runs {
 		if x, y := run.Curve(name); len(x) > 0 {

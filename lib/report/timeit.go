@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -42,9 +43,7 @@ func (t Timeit) Run(loop func(n int)) Timed {
 		}
 		known <- m
 	}}
-	if timer.Runs == 0 {
-		timer.Runs = 7
-	}
+	timer.Runs = cmp.Or(timer.Runs, 7)
 	ctx := session.Context()
 	done := make(chan timing.Measurement, 1)
 	go func() { done <- timer.Times(ctx, timing.Case{Name: "timeit", Loop: loop})[0] }()
@@ -125,10 +124,7 @@ func (t Timed) String() string { return strings.Join(t.lines(), "\n") }
 func (t Timed) HTML() string { return "<pre>" + escape(t.String()) + "</pre>" }
 
 func (t Timed) lines() []string {
-	digits := t.Digits
-	if digits == 0 {
-		digits = 3
-	}
+	digits := cmp.Or(t.Digits, 3)
 	var lines []string
 	if t.N() > 0 {
 		second := []string{"median " + units.Seconds(t.Median()) + fmt.Sprintf(" ± %.1f %%", 100*t.Spread()), "best " + units.Seconds(t.Best())}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -114,10 +115,7 @@ func (a Answers) both() int { return min(len(a.Want), len(a.Got)) }
 // String returns three lines: the first labels, the first predictions, and the
 // accuracy over all examples.
 func (a Answers) String() string {
-	show := a.Show
-	if show == 0 {
-		show = 16
-	}
+	show := cmp.Or(a.Show, 16)
 	show = min(show, a.both())
 	var b strings.Builder
 	if a.Title != "" {

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -32,15 +33,9 @@ type RateCurve struct {
 // Run does the test. It ends early when the loss becomes four times as large as the smallest,
 // or is no number. Schedules of the optimizer are left out. The net stays as it is.
 func (r RangeTest) Run(net *fit.Net, data *fit.Set) (*RateCurve, error) {
-	if r.From == 0 {
-		r.From = 1e-7
-	}
-	if r.To == 0 {
-		r.To = 10
-	}
-	if r.Steps == 0 {
-		r.Steps = 100
-	}
+	r.From = cmp.Or(r.From, 1e-7)
+	r.To = cmp.Or(r.To, 10)
+	r.Steps = cmp.Or(r.Steps, 100)
 	if !(r.From > 0 && r.From < r.To && r.To <= math.MaxFloat32) || r.Steps < 2 {
 		return nil, fmt.Errorf("search: range test from %g to %g in %d steps: want more than 0, growing, in 2 steps or more", r.From, r.To, r.Steps)
 	}

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"gaiden/lib/engine/wire"
 )
 
@@ -42,7 +40,7 @@ func dial(path string) (*net.UnixConn, error) {
 // ours refuses a socket behind which another user listens, who would be given
 // programs and data.
 func ours(conn *net.UnixConn, path string) error {
-	cred, err := peer(conn)
+	cred, err := wire.Peer(conn)
 	if err == nil && int(cred.Uid) != os.Getuid() {
 		err = theirs(path, cred.Uid)
 	}
@@ -60,16 +58,4 @@ func theirs(path string, uid uint32) error {
 	}
 	return wire.Errorf(wire.Denied, "session: %s belongs to user %d, you are user %d", path, uid, os.Getuid()).
 		WithHint("a session serves one user: %s", next)
-}
-
-// peer asks the system whose process is at the other end.
-func peer(conn *net.UnixConn) (cred *unix.Ucred, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	if failed := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); failed != nil {
-		return nil, failed
-	}
-	return cred, err
 }

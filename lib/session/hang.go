@@ -1,16 +1,15 @@
 package session
 
 import (
-	"bytes"
 	"errors"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/sysinfo"
 )
 
 // quiet is how long a session that took a connection may be silent and do nothing:
@@ -85,29 +84,20 @@ type vitals struct {
 // another machine's, or in another container.
 func examine(conn *net.UnixConn, socket string) *vitals {
 	lock, err := wire.ReadOwn(socket + ".lock")
-	cred, failed := peer(conn)
-	supervisor := strings.TrimSpace(string(lock))
-	if err != nil || failed != nil || supervisor != strconv.Itoa(int(cred.Pid)) {
+	cred, failed := wire.Peer(conn)
+	if err != nil || failed != nil || strings.TrimSpace(string(lock)) != strconv.Itoa(int(cred.Pid)) {
 		return nil
 	}
 	v := &vitals{}
-	all, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range all {
-		b, err := os.ReadFile(path)
-		if err != nil {
+	for _, p := range sysinfo.Processes() {
+		if p.PID != int(cred.Pid) && p.Parent != int(cred.Pid) {
 			continue
 		}
-		pid, _, _ := strings.Cut(string(b), " ")
-		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-		if len(f) < 13 || pid != supervisor && f[1] != supervisor {
-			continue
-		}
+		pid := strconv.Itoa(p.PID)
 		v.processes = append(v.processes, pid)
-		user, _ := strconv.Atoi(f[11])
-		system, _ := strconv.Atoi(f[12])
-		v.worked += time.Duration(user+system) * 10 * time.Millisecond // Linux counts hundredths
-		v.disk = v.disk || f[0] == "D"
-		if f[0] == "T" {
+		v.worked += p.CPU
+		v.disk = v.disk || p.State == 'D'
+		if p.State == 'T' {
 			v.stopped = append(v.stopped, pid)
 		}
 	}

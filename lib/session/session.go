@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -84,15 +85,9 @@ func Space() string {
 // [DialError] or another wire.Unavailable if that fails, and wire.Denied if the
 // socket belongs to another user.
 func (c Config) Open() (*Session, error) {
-	if c.Socket == "" {
-		c.Socket = wire.SocketPath()
-	}
-	if c.Space == "" {
-		c.Space = Space()
-	}
-	if c.Client == "" {
-		c.Client = filepath.Base(os.Args[0])
-	}
+	c.Socket = cmp.Or(c.Socket, wire.SocketPath())
+	c.Space = cmp.Or(c.Space, Space())
+	c.Client = cmp.Or(c.Client, filepath.Base(os.Args[0]))
 	s, err := c.connect()
 	if _, is := errors.AsType[*DialError](err); is && !c.NoStart && os.Getenv("GAIDEN_SOCKET") == "" {
 		if err := start(); err != nil {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ func start() error {
 	if err := cmd.Run(); err != nil {
 		text := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "gaiden: ")
 		text, hint, _ := strings.Cut(text, "\n")
-		if text == "" {
-			text = err.Error()
-		}
+		text = cmp.Or(text, err.Error())
 		return wire.Errorf(wire.Unavailable, "session: %s", text).WithHint("%s", strings.TrimSpace(hint))
 	}
 	return nil

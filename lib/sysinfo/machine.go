@@ -18,6 +18,7 @@ package sysinfo
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -81,10 +82,7 @@ func readMachine(root fs.FS) Machine {
 
 // String returns one line: CPU model, cores, memory, system.
 func (m Machine) String() string {
-	cpu := m.CPU
-	if cpu == "" {
-		cpu = m.Arch
-	}
+	cpu := cmp.Or(m.CPU, m.Arch)
 	cores := "core"
 	if m.Cores != 1 {
 		cores = "cores"

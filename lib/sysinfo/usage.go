@@ -154,24 +154,14 @@ func ReadProcesses(pid int) ProcessUsage { return readProcesses(os.DirFS("/"), p
 func readProcesses(root fs.FS, pid int) (u ProcessUsage) {
 	u.CPU = map[int]time.Duration{}
 	children := map[int][]int{}
-	spent := map[int]float64{}
-	stats, _ := fs.Glob(root, "proc/[0-9]*/stat")
-	for _, name := range stats {
-		text := line(root, name)
-		f := strings.Fields(text[strings.LastIndex(text, ")")+1:]) // the name before may hold anything
-		id, err := strconv.Atoi(path.Base(path.Dir(name)))
-		if err != nil || len(f) < 13 {
-			continue
-		}
-		parent, _ := strconv.Atoi(f[1])
-		user, _ := strconv.ParseFloat(f[11], 64)
-		system, _ := strconv.ParseFloat(f[12], 64)
-		children[parent], spent[id] = append(children[parent], id), user+system
+	spent := map[int]time.Duration{}
+	for _, p := range processes(root) {
+		children[p.Parent], spent[p.PID] = append(children[p.Parent], p.PID), p.CPU
 	}
 	for todo := []int{pid}; len(todo) > 0; todo = todo[1:] {
 		id := todo[0]
 		todo = append(todo, children[id]...)
-		u.CPU[id] = time.Duration(spent[id] * float64(time.Second) / ticks)
+		u.CPU[id] = spent[id]
 		dir := fmt.Sprintf("proc/%d/", id)
 		size := fields(root, dir+"smaps_rollup")["Pss:"]
 		if size == 0 {
@@ -180,6 +170,42 @@ func readProcesses(root fs.FS, pid int) (u ProcessUsage) {
 		u.Memory += size << 10
 	}
 	return u
+}
+
+// A Process is what the system says of a process.
+type Process struct {
+	PID, Parent, Group int
+	Name               string
+	State              byte          // as /proc has it: D, it waits for a disk; T, it is stopped by a signal; Z, it has ended
+	CPU                time.Duration // that it has spent
+}
+
+// Processes lists the processes that there are now.
+func Processes() []Process { return processes(os.DirFS("/")) }
+
+func processes(root fs.FS) (l []Process) {
+	entries, _ := fs.ReadDir(root, "proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		text := line(root, path.Join("proc", e.Name(), "stat"))
+		begin, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')') // the name between may hold anything
+		f := strings.Fields(text[end+1:])
+		if begin < 0 || end < begin || len(f) < 13 {
+			continue
+		}
+		p := Process{PID: pid, Name: text[begin+1 : end], State: f[0][0]}
+		p.Parent, _ = strconv.Atoi(f[1])
+		p.Group, _ = strconv.Atoi(f[2])
+		for _, spent := range f[11:13] { // by the program, and by the system for it
+			n, _ := strconv.Atoi(spent)
+			p.CPU += time.Duration(n) * time.Second / ticks
+		}
+		l = append(l, p)
+	}
+	return l
 }
 
 const ticks = 100 // of /proc/*/stat in a second, on every Linux that Go knows

@@ -31,6 +31,7 @@
 package timing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,12 +113,7 @@ func (t Timer) TimeContext(ctx context.Context, name string, f func()) Measureme
 	return t.Times(ctx, Call(name, f))[0]
 }
 
-func (t Timer) clockShare() float64 {
-	if t.Clock == 0 {
-		return 1.0 / clockShare
-	}
-	return t.Clock
-}
+func (t Timer) clockShare() float64 { return cmp.Or(t.Clock, 1.0/clockShare) }
 
 func (t Timer) check() error {
 	switch {
@@ -196,10 +192,7 @@ func (t Timer) prepare(ctx context.Context, m *Measurement, c Case, clock float6
 	if t.Loops > 0 {
 		return
 	}
-	runs := t.Runs
-	if runs == 0 {
-		runs = usualRuns
-	}
+	runs := cmp.Or(t.Runs, usualRuns)
 	want := max(clock/t.clockShare(), t.budget()/float64(runs))
 	for ctx.Err() == nil {
 		// On a busy machine one block may seem long because something else

@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -25,9 +26,7 @@ func (t Timer) Times(ctx context.Context, cases ...Case) []Measurement {
 // 0.05 here: both cases include the cost of the clock, which makes the change appear
 // smaller by that share.
 func (t Timer) Compare(ctx context.Context, old, new Case) Comparison {
-	if t.Clock == 0 {
-		t.Clock = 0.05
-	}
+	t.Clock = cmp.Or(t.Clock, 0.05)
 	// Turns are short, so that a longer disturbance affects all blocks of a turn.
 	blocks := t
 	blocks.Budget = min(time.Duration(t.budget()*1e9), usualRuns*shortest)

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/textproto"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -93,20 +93,9 @@ func (a *adapter) read() {
 	defer close(a.ended)
 	r := bufio.NewReader(a.conn)
 	for {
-		length := 0
-		for {
-			line, err := r.ReadString('\n')
-			if err != nil {
-				return
-			}
-			if line = strings.TrimSpace(line); line == "" {
-				break
-			}
-			if value, is := strings.CutPrefix(line, "Content-Length:"); is {
-				length, _ = strconv.Atoi(strings.TrimSpace(value))
-			}
-		}
-		if length <= 0 || length > maxMessage {
+		header, err := textproto.NewReader(r).ReadMIMEHeader()
+		length, wrong := strconv.Atoi(header.Get("Content-Length"))
+		if err != nil || wrong != nil || length <= 0 || length > maxMessage {
 			return
 		}
 		text := make([]byte, length)

@@ -1,6 +1,7 @@
 package jupyter
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -9,10 +10,11 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"reflect"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -138,18 +140,10 @@ func (c Connection) Signer() (Signer, error) {
 	if c.Key == "" {
 		return Signer{}, nil
 	}
-	scheme := c.Scheme
-	if scheme == "" {
-		scheme = "hmac-sha256"
-	}
+	scheme := cmp.Or(c.Scheme, "hmac-sha256")
 	h := schemes[scheme]
 	if h == nil {
-		names := make([]string, 0, len(schemes))
-		for n := range schemes {
-			names = append(names, n)
-		}
-		sort.Strings(names)
-		return Signer{}, fmt.Errorf("signature_scheme: got %q, want one of %s", scheme, strings.Join(names, ", "))
+		return Signer{}, fmt.Errorf("signature_scheme: got %q, want one of %s", scheme, strings.Join(slices.Sorted(maps.Keys(schemes)), ", "))
 	}
 	return Signer{key: []byte(c.Key), hash: h}, nil
 }

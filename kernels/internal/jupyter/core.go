@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -206,9 +207,7 @@ func failure(err error, more fields) fields {
 	e := &Error{Name: "RequestError", Value: err.Error(), Traceback: []string{err.Error()}}
 	errors.As(err, &e)
 	content := fields{"status": "error", "ename": e.Name, "evalue": e.Value, "traceback": orNone(e.Traceback)}
-	for k, v := range more {
-		content[k] = v
-	}
+	maps.Copy(content, more)
 	return content
 }
 

@@ -3,6 +3,7 @@ package jupyter
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -190,9 +191,7 @@ func (h *history) find(q query) ([]entry, error) {
 	case "tail":
 		return slices.Clone(last(entries, q.N)), nil
 	case "search":
-		if q.Pattern == "" {
-			q.Pattern = "*"
-		}
+		q.Pattern = cmp.Or(q.Pattern, "*")
 		return last(search(entries, q.Pattern, q.Unique), q.N), nil
 	}
 	return nil, fail("BadRequest", "jupyter: history_request: hist_access_type: got %q, want range, tail or search", q.Access)

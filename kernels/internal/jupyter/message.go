@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -66,13 +67,7 @@ func (e *FrameError) Error() string {
 // Decode takes a message's frames apart after checking its signature. Its
 // errors are *FrameError. The message shares memory with the frames.
 func (s Signer) Decode(frames [][]byte) (Message, error) {
-	d := -1
-	for i, f := range frames {
-		if string(f) == delimiter {
-			d = i
-			break
-		}
-	}
+	d := slices.IndexFunc(frames, func(f []byte) bool { return string(f) == delimiter })
 	if d < 0 {
 		return Message{}, &FrameError{"delimiter", fmt.Sprintf("none of the %d frames is %s", len(frames), delimiter)}
 	}

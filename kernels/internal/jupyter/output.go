@@ -1,7 +1,9 @@
 package jupyter
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,8 +131,10 @@ func (o *output) finish() {
 
 // show publishes what is no text, after the text before it. Values that cannot
 // be written as JSON are reported on stderr.
-func (o *output) show(name string, content fields) {
+func (o *output) show(name string, content fields, metadata map[string]any, buffers [][]byte) {
 	raw, err := encodeJSON(content)
+	about, wrong := encodeJSON(orNoMap(metadata))
+	err = cmp.Or(err, wrong)
 	o.room(len(raw))
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,7 +143,7 @@ func (o *output) show(name string, content fields) {
 		return
 	}
 	o.flush()
-	o.core.publishRaw(o.request.RawHeader, name, raw, nil, nil)
+	o.core.publishRaw(o.request.RawHeader, name, raw, about, buffers)
 }
 
 func (o *output) bundle(name string, d MimeBundle, more fields) {
@@ -147,10 +151,8 @@ func (o *output) bundle(name string, d MimeBundle, more fields) {
 		return
 	}
 	content := fields{"data": orNoMap(d.Data), "metadata": orNoMap(d.Metadata), "transient": orNoMap(d.Transient)}
-	for k, v := range more {
-		content[k] = v
-	}
-	o.show(name, content)
+	maps.Copy(content, more)
+	o.show(name, content, nil, nil)
 }
 
 func (o *output) Display(d MimeBundle) { o.bundle("display_data", d, nil) }
@@ -163,7 +165,7 @@ func (o *output) Result(d MimeBundle) {
 
 func (o *output) Clear(wait bool) {
 	if !o.silent {
-		o.show("clear_output", fields{"wait": wait})
+		o.show("clear_output", fields{"wait": wait}, nil, nil)
 	}
 }
 
@@ -195,21 +197,6 @@ func (o *output) CommClose(c Comm) {
 // send publishes a comm message. Silent cells do, too: it is not output.
 func (o *output) send(name string, c Comm, more fields) {
 	content := fields{"comm_id": c.ID, "data": orNoMap(c.Data)}
-	for k, v := range more {
-		content[k] = v
-	}
-	raw, err := encodeJSON(content)
-	metadata, metadataErr := encodeJSON(orNoMap(c.Metadata))
-	if err == nil {
-		err = metadataErr
-	}
-	o.room(len(raw))
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err != nil {
-		o.write("stderr", []byte("jupyter: "+name+": "+err.Error()+"\n"))
-		return
-	}
-	o.flush()
-	o.core.publishRaw(o.request.RawHeader, name, raw, metadata, c.Buffers)
+	maps.Copy(content, more)
+	o.show(name, content, c.Metadata, c.Buffers)
 }

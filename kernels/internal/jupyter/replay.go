@@ -2,6 +2,7 @@ package jupyter
 
 import (
 	"bytes"
+	"cmp"
 	"sync"
 )
 
@@ -25,10 +26,7 @@ func (s *signatures) add(signature []byte) bool {
 		return true
 	}
 	text := string(bytes.ToLower(signature)) // hexadecimal digits in either case are the same signature
-	limit := s.limit
-	if limit == 0 {
-		limit = remembered
-	}
+	limit := cmp.Or(s.limit, remembered)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known[text] {

@@ -2,6 +2,7 @@ package linker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -88,10 +89,7 @@ func (l *Linker) Prepare(job Job) {
 		p.cmd.Wait() // whether the program was written is what counts
 		close(p.ended)
 	}()
-	idle := l.Idle
-	if idle == 0 {
-		idle = 5 * time.Minute
-	}
+	idle := cmp.Or(l.Idle, 5*time.Minute)
 	p.late = time.AfterFunc(idle, func() { l.drop(p) })
 	l.ready = p
 }

@@ -69,13 +69,13 @@ func (r *goReader) next() int {
 			r.restart(at)
 			return line
 		}
-		r.addToken(at, tok, lit)
+		r.addToken(at, tok)
 	}
 }
 
 func (r *goReader) read() {
-	pos, tok, lit := r.s.Scan()
-	r.addToken(r.from+r.file.Offset(pos), tok, lit)
+	pos, tok, _ := r.s.Scan()
+	r.addToken(r.from+r.file.Offset(pos), tok)
 }
 
 // skip continues after next: the lines first to last are a command.
@@ -93,7 +93,7 @@ func (r *goReader) skip(first, last int) {
 }
 
 // addToken notes a token.
-func (r *goReader) addToken(at int, tok token.Token, lit string) {
+func (r *goReader) addToken(at int, tok token.Token) {
 	switch {
 	case tok == token.COMMENT:
 		return

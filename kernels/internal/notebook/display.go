@@ -2,6 +2,7 @@ package notebook
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -105,10 +106,8 @@ func (x *execution) cellLabel() string { return fmt.Sprintf("%d %s", x.req.Count
 // cellOf returns the front end's cell of a place; where that is not known, all
 // lines differ.
 func cellOf(place string) string {
-	if _, name, _ := strings.Cut(place, " "); name != "" {
-		return name
-	}
-	return place
+	_, name, _ := strings.Cut(place, " ")
+	return cmp.Or(name, place)
 }
 
 func (b *bridge) warn(text string) { b.x.out.Stream("stderr", []byte(text+"\n")) }

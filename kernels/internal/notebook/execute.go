@@ -1,6 +1,7 @@
 package notebook
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"strings"
@@ -33,9 +34,7 @@ func (n *Notebook) Execute(ctx context.Context, req jupyter.ExecuteRequest, out 
 	x.spend(build.Cost{})
 	err := x.run(ctx)
 	if x.capture != nil {
-		if e := x.capture.Close(); err == nil {
-			err = e
-		}
+		err = cmp.Or(err, x.capture.Close())
 	}
 	n.mu.Lock()
 	show, cost := n.showCost && x.cost.Road != "", x.cost

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"maps"
 	"regexp"
 	"strings"
 )
@@ -78,9 +79,7 @@ func inline(page string) string {
 // with returns a copy of a map with changes: names and values, of which nil removes.
 func with(m map[string]any, changes ...any) map[string]any {
 	out := map[string]any{}
-	for k, v := range m {
-		out[k] = v
-	}
+	maps.Copy(out, m)
 	for i := 0; i < len(changes); i += 2 {
 		name := changes[i].(string)
 		if out[name] = changes[i+1]; out[name] == nil {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -58,12 +59,7 @@ func (m *metrics) write(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 	}
 	head("gaiden_requests_total", "counter", "Requests for predictions, and requests that were refused, by HTTP status.")
-	var codes []int
-	for code := range m.codes {
-		codes = append(codes, code)
-	}
-	slices.Sort(codes)
-	for _, code := range codes {
+	for _, code := range slices.Sorted(maps.Keys(m.codes)) {
 		fmt.Fprintf(w, "gaiden_requests_total{code=\"%d\"} %d\n", code, m.codes[code])
 	}
 	head("gaiden_request_seconds", "histogram", "Time from a request to its answer.")

@@ -1,6 +1,7 @@
 package toolserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -90,9 +91,7 @@ func (s *Server) addArrays(server *mcp.Server) {
 // read describes an array.
 func read(c *session.Session, in readIn) (out readOut, err error) {
 	out.Values = []any{}
-	if in.Count == 0 {
-		in.Count = 100
-	}
+	in.Count = cmp.Or(in.Count, 100)
 	if in.Offset < 0 || in.Count < 0 || in.Count > maxValues {
 		return out, fmt.Errorf("read_array: got offset %d and count %d, want an offset from 0 and a count from 1 to %d", in.Offset, in.Count, maxValues)
 	}

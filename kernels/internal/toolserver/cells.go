@@ -174,9 +174,7 @@ var word = regexp.MustCompile(`^[\pL\pN_./-]+$`)
 // profileCell is the magic that measures.
 func profileCell(in profileIn) (string, error) {
 	kinds := []string{"phases", "bottleneck", "roofline"}
-	if in.Kind == "" {
-		in.Kind = kinds[0]
-	}
+	in.Kind = cmp.Or(in.Kind, kinds[0])
 	switch {
 	case !slices.Contains(kinds, in.Kind):
 		return "", fmt.Errorf("profile: kind: got %q, want one of %s", in.Kind, strings.Join(kinds, ", "))

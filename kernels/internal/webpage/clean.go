@@ -1,6 +1,7 @@
 package webpage
 
 import (
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -142,12 +143,7 @@ func attribute(n *html.Node, key string) string {
 }
 
 func has(n *html.Node, key string) bool {
-	for _, a := range n.Attr {
-		if a.Key == key && a.Namespace == "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == key && a.Namespace == "" })
 }
 
 func setAttribute(n *html.Node, key, value string) {

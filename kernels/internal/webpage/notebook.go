@@ -1,6 +1,7 @@
 package webpage
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -102,10 +103,7 @@ func read(data []byte) (*notebook, error) {
 // kernel says what ran the notebook.
 func (nb *notebook) kernel() string {
 	m := nb.Metadata
-	name := string(m.Kernel.Name)
-	if name == "" {
-		name = "unknown"
-	}
+	name := cmp.Or(string(m.Kernel.Name), "unknown")
 	if m.Gaiden.Version != "" {
 		name += " " + string(m.Gaiden.Version) + ", Go"
 	}

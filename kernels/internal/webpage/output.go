@@ -3,6 +3,7 @@ package webpage
 import (
 	"fmt"
 	"html"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -73,11 +74,7 @@ func (o *output) part(number, i int) part {
 	if len(o.Data) == 0 {
 		return part{}
 	}
-	var mimes []string
-	for mime := range o.Data {
-		mimes = append(mimes, mime)
-	}
-	slices.Sort(mimes)
+	mimes := slices.Sorted(maps.Keys(o.Data))
 	return plain(fmt.Sprintf("<p class=\"note\">An output of %s is left out: a page without JavaScript cannot show it.</p>\n", html.EscapeString(printable(strings.Join(mimes, ", ")))))
 }
 

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -243,11 +244,7 @@ func (nb *notebook) facts() string {
 		row("versions", versions)
 	}
 	if len(seeds) > 0 {
-		var list []string
-		for s := range seeds {
-			list = append(list, s)
-		}
-		slices.SortFunc(list, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+		list := slices.SortedFunc(maps.Keys(seeds), func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
 		row("seed", strings.Join(list, ", "))
 	}
 	row("cells", fmt.Sprintf("%d of %d have run", done, cells))

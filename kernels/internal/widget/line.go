@@ -1,6 +1,7 @@
 package widget
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -136,9 +137,7 @@ func (l *Line) Open(ctx context.Context, out jupyter.Output) error {
 	}
 	answered, life, wait := l.answered, l.life, l.Wait
 	l.mu.Unlock()
-	if wait == 0 {
-		wait = 3 * time.Second
-	}
+	wait = cmp.Or(wait, 3*time.Second)
 	names, err := json.Marshal([]string{l.Kernel, life})
 	if err != nil {
 		return fmt.Errorf("widget: %w", err)

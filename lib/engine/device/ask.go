@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"sort"
@@ -49,9 +50,7 @@ func (c *conn) overtakes(id uint32, a wire.AskBody) bool {
 
 // ask answers an Ask in its turn.
 func (c *conn) ask(id uint32, a wire.AskBody) error {
-	if a.Space == "" {
-		a.Space = c.hello.Space
-	}
+	a.Space = cmp.Or(a.Space, c.hello.Space)
 	switch a.Verb {
 	case wire.Snapshot, wire.Save, wire.Snapshots, wire.Rollback, wire.Discard, wire.Diff, wire.Export, wire.Import:
 		return c.askSnapshot(id, a)

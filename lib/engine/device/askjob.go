@@ -1,9 +1,12 @@
 package device
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"time"
 
@@ -73,10 +76,7 @@ func (w *Worker) job(s *space, name string) (*runner, *wire.Error) {
 	if j, waits := s.waiting[name]; waits {
 		return nil, wire.Errorf(wire.Invalid, "job %s waits %s", wire.Shown(name), j.info.Why).WithHint("%%rollback %d restores it, %%jobs forget %s removes it", j.from, wire.Shown(name))
 	}
-	var all []string
-	for n := range s.jobs {
-		all = append(all, n)
-	}
+	all := slices.Collect(maps.Keys(s.jobs))
 	e := wire.Errorf(wire.NotFound, "notebook %q has no job %.80q", s.name, name)
 	if near := typo.Within(len(name)/3+1, name, all); near != "" {
 		e.Text += fmt.Sprintf("; did you mean %q?", near) // in the text: what a cell prints or panics with has no hint
@@ -250,9 +250,7 @@ func (w *Worker) forgetJobs(s *space, names []string) (*wire.AnswerBody, *wire.E
 // for one, or for the job to change.
 func (c *conn) followJob(id uint32, a wire.AskBody) {
 	w := c.w
-	if a.Space == "" {
-		a.Space = c.hello.Space
-	}
+	a.Space = cmp.Or(a.Space, c.hello.Space)
 	j, why := w.job(w.enter(a.Space), first(a.Names))
 	if why != nil {
 		c.fail(id, why)

@@ -2,6 +2,7 @@ package device
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -48,9 +49,7 @@ const (
 // work: 200 MB take a tenth of a second.
 func openCache(dir string, limit int64, plugin string, about []string, logf func(string, ...any)) *cache {
 	c := &cache{dir: dir, limit: limit, ready: make(chan struct{}), logf: logf}
-	if c.limit == 0 {
-		c.limit = defaultCache
-	}
+	c.limit = cmp.Or(c.limit, defaultCache)
 	if dir == "" {
 		c.off = "no directory was given"
 		close(c.ready)

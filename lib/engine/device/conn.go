@@ -238,7 +238,7 @@ func (c *conn) idle() {
 func (c *conn) one(it item) (err error) {
 	defer func() {
 		if r := recover(); r != nil { // a fault of ours must not end other people's work
-			c.w.Logf("client %d: %s: panic: %v\n%s", c.pid, it.Kind, r, stack())
+			c.w.Logf("client %d: %s: panic: %v\n%s", c.pid, it.Kind, r, debug.Stack())
 			err = wire.Errorf(wire.Internal, "%s: %v", it.Kind, r).WithHint("this is a fault of gaiden; the session's log has the details")
 		}
 	}()

@@ -1,12 +1,12 @@
 package device
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"sort"
 	"strings"
 
+	"gaiden/lib/engine/safetensors"
 	"gaiden/lib/engine/wire"
 )
 
@@ -130,14 +130,11 @@ func (w *Worker) now(s *space) *side {
 // says whether it does.
 func compare(d *wire.Difference, a, b []byte) bool {
 	d.Change = "changed"
-	size := d.Type.DType.Size()
-	if d.Type.DType == complex64 || d.Type.DType == complex128 {
-		size /= 2
-	}
+	size, number := elementOf(d.Type.DType)
 	var norm, old float64
 	for at := 0; at+size <= len(a); at += size {
 		d.Elements++
-		x, y := number(d.Type.DType, a[at:]), number(d.Type.DType, b[at:])
+		x, y := number(a[at:]), number(b[at:])
 		old += x * x
 		if string(a[at:at+size]) == string(b[at:at+size]) {
 			continue
@@ -154,51 +151,14 @@ func compare(d *wire.Difference, a, b []byte) bool {
 	return d.Changed > 0
 }
 
-// number is the element at the beginning of b; complex numbers are two.
-func number(t wire.DType, b []byte) float64 {
-	o := binary.LittleEndian
-	switch t {
-	case 1, 6:
-		return float64(b[0])
-	case 2:
-		return float64(int8(b[0]))
-	case 3:
-		return float64(int16(o.Uint16(b)))
-	case 4:
-		return float64(int32(o.Uint32(b)))
-	case 5:
-		return float64(int64(o.Uint64(b)))
-	case 7:
-		return float64(o.Uint16(b))
-	case 8:
-		return float64(o.Uint32(b))
-	case 9:
-		return float64(o.Uint64(b))
-	case 10:
-		return half(o.Uint16(b))
-	case 11, complex64:
-		return float64(math.Float32frombits(o.Uint32(b)))
-	case 12, complex128:
-		return math.Float64frombits(o.Uint64(b))
-	case 13:
-		return float64(math.Float32frombits(uint32(o.Uint16(b)) << 16))
+// elementOf is the size of an element in bytes and what reads one; complex numbers are two.
+func elementOf(t wire.DType) (size int, number func(b []byte) float64) {
+	x, isComplex, err := tensorOf("", wire.Type{DType: t})
+	if size = t.Size(); isComplex {
+		size /= 2
 	}
-	return 0
-}
-
-func half(h uint16) float64 {
-	sign, exp, frac := float64(1), int(h>>10&31), float64(h&1023)
-	if h>>15 == 1 {
-		sign = -1
+	if number = safetensors.Element(x.DType); err != nil || number == nil {
+		number = func([]byte) float64 { return 0 }
 	}
-	switch exp {
-	case 0:
-		return sign * math.Ldexp(frac, -24)
-	case 31:
-		if frac != 0 {
-			return math.NaN()
-		}
-		return math.Inf(int(sign))
-	}
-	return sign * math.Ldexp(1024+frac, exp-25)
+	return size, number
 }

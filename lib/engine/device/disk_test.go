@@ -264,14 +264,6 @@ func TestJobLog(t *testing.T) {
 	}
 }
 
-func TestHalf(t *testing.T) {
-	for bits, want := range map[uint16]float64{0: 0, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 1: 5.960464477539063e-08, 0x3555: 0.333251953125} {
-		if got := half(bits); got != want {
-			t.Errorf("half(%#x) is %v, want %v", bits, got, want)
-		}
-	}
-}
-
 // FuzzJobBody holds that a job that was accepted can be walked through.
 func FuzzJobBody(f *testing.F) {
 	f.Add([]byte(`{"Name":"a","Steps":[{"Program":0,"Inputs":[{"Name":"x"}]}],"Programs":[{"Inputs":[{"DType":11}],"Text":"aGVsbG8="}]}`))

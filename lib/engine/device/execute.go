@@ -2,6 +2,7 @@ package device
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"gaiden/lib/engine/pjrt"
@@ -324,12 +325,7 @@ func (c *conn) replaces(e *wire.ExecuteBody, a *array) bool {
 		if a.name.space != c.hello.Space {
 			return false
 		}
-		for _, b := range e.Bind {
-			if b.Name == a.name.name {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(e.Bind, func(b wire.Binding) bool { return b.Name == a.name.name })
 	}
 	n := 0
 	for _, b := range e.Bind {

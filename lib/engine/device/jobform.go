@@ -110,14 +110,11 @@ func firstPlace(p wire.Place, b *wire.JobBody) wire.Place {
 
 // numbers are the elements of an array, at most MaxEntry.
 func numbers(t wire.Type, b []byte) []float64 {
-	size := t.DType.Size()
-	if t.DType == complex64 || t.DType == complex128 {
-		size /= 2
-	}
+	size, number := elementOf(t.DType)
 	n := min(len(b)/size, wire.MaxEntry)
 	l := make([]float64, n)
 	for i := range l {
-		l[i] = number(t.DType, b[i*size:])
+		l[i] = number(b[i*size:])
 	}
 	return l
 }

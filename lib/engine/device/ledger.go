@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -287,12 +288,7 @@ func (w *Worker) trim() {
 func named(hashes []string) func(*program) bool {
 	return func(p *program) bool {
 		h := hex.EncodeToString(p.hash[:])
-		for _, n := range hashes {
-			if n != "" && strings.HasPrefix(h, n) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(hashes, func(begins string) bool { return begins != "" && strings.HasPrefix(h, begins) })
 	}
 }
 

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -114,10 +115,7 @@ func (c *conn) mayChangeAll(s *space, prefix string) *wire.Error {
 
 // busy says who has a name.
 func (l *nameLock) busy(what string) *wire.Error {
-	purpose := l.purpose
-	if purpose == "" {
-		purpose = "works with"
-	}
+	purpose := cmp.Or(l.purpose, "works with")
 	e := wire.Errorf(wire.Busy, "%s: %s (process %d) %s it since %s", wire.ShownBriefly(what, 80), l.owner.hello.Client, l.owner.pid, purpose, l.since.Format(time.TimeOnly)).
 		WithHint("wait for it or stop it: of two changes at the same time one would be lost. A kernel that no Jupyter server started shares the notebook %q with others like it: GAIDEN_SPACE in its environment gives it one of its own", "default")
 	e.Purpose = l.purpose

@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -166,12 +167,7 @@ func (a *archive) bound() int64 {
 }
 
 func (a *archive) hasNamed() bool {
-	for _, r := range a.records {
-		if r.kind == saved {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.records, func(r *record) bool { return r.kind == saved })
 }
 
 // become changes the kind of a file.

@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -204,9 +205,7 @@ func (w *Worker) export(s *space, a wire.AskBody) (*wire.AnswerBody, error) {
 		return nil, wire.Errorf(wire.Invalid, "export to %q: want an absolute path", a.Path)
 	}
 	h := &safetensors.Header{Metadata: map[string]string{}}
-	for k, v := range a.Metadata {
-		h.Metadata[k] = v
-	}
+	maps.Copy(h.Metadata, a.Metadata)
 	if len(a.Names) > 0 {
 		if s.archive == nil {
 			return nil, w.noState()

@@ -1,7 +1,8 @@
 package device
 
 import (
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -164,12 +165,7 @@ func (c *conn) undoCell(s *space) (*wire.AnswerBody, *wire.Error) {
 	s.undo = nil
 	w.mark(s, "undo of "+u.label)
 	ans := &wire.AnswerBody{}
-	var changed []string
-	for n := range u.names {
-		changed = append(changed, n)
-	}
-	sort.Strings(changed)
-	for _, word := range changed {
+	for _, word := range slices.Sorted(maps.Keys(u.names)) {
 		n, old := name{s.name, word}, u.names[word]
 		if w.names[n] == old {
 			continue

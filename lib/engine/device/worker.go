@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gaiden/lib/engine/hosts"
 	"gaiden/lib/engine/pjrt"
@@ -334,21 +331,13 @@ func (w *Worker) profile(start bool) ([]byte, error) {
 // dtype is the plugin's number of an element type: the protocol uses the same.
 func dtype(t wire.DType) pjrt.DType { return pjrt.DType(t) }
 
-func stack() []byte { return debug.Stack() }
-
 // credentials of a peer.
 type credentials struct{ uid, pid, group int }
 
 // peer asks the system who is at the other end.
 func peer(sock *net.UnixConn) (credentials, error) {
-	raw, err := sock.SyscallConn()
+	cred, err := wire.Peer(sock)
 	if err != nil {
-		return credentials{}, err
-	}
-	var cred *unix.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err = errors.Join(err, failed); err != nil {
 		return credentials{}, err
 	}
 	group, err := syscall.Getpgid(int(cred.Pid))

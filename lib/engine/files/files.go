@@ -30,6 +30,7 @@
 package files
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -121,12 +123,8 @@ func unnamed(dir string, mode fs.FileMode) (f *os.File, err error) {
 // irreplaceable says whether an error of making or renaming a file is one of its
 // directory, and not of the disk.
 func irreplaceable(err error) bool {
-	for _, e := range []error{syscall.EBUSY, syscall.EXDEV, syscall.EACCES, syscall.EPERM, syscall.EROFS} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	of := []error{syscall.EBUSY, syscall.EXDEV, syscall.EACCES, syscall.EPERM, syscall.EROFS}
+	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 }
 
 // Commit makes the contents safe on disk, closes the file and gives it its
@@ -300,9 +298,7 @@ func resolve(given string) (path string, old fs.FileInfo, err error) {
 	path = given
 	for range 40 { // as many as Linux follows
 		dir, base := filepath.Split(path) // not cleaned: .. is what the system says it is
-		if dir == "" {
-			dir = "."
-		}
+		dir = cmp.Or(dir, ".")
 		dir, err := filepath.EvalSymlinks(dir)
 		if err != nil {
 			return "", nil, failed(given, err)

@@ -88,13 +88,9 @@ func noSecret(address string) *wire.Error {
 
 // ours refuses a socket whose other end is another user's.
 func ours(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
+	cred, err := wire.Peer(conn)
 	if err != nil {
 		return err
-	}
-	var cred *unix.Ucred
-	if failed := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); failed != nil || err != nil {
-		return errors.Join(failed, err)
 	}
 	if int(cred.Uid) != os.Getuid() {
 		return wire.Errorf(wire.Denied, "hosts: the other end of the socket is user %d, you are user %d", cred.Uid, os.Getuid())

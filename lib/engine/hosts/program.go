@@ -183,9 +183,6 @@ func (p *Program) handle(at *peer) uint64 {
 	return p.there[at]
 }
 
-// Spans says whether the program runs on several nodes.
-func (p *Program) Spans() bool { return p.spans }
-
 // Here are the positions in Devices of the replicas that run on this node.
 func (p *Program) Here() (l []int) {
 	for r := range p.Replicas() {

@@ -38,26 +38,12 @@ func (p *Program) Outputs() ([]Shape, error) {
 	return l, nil
 }
 
-// Cost is the compiler's estimate of one run: "flops" and "bytes accessed"
-// (float64) among others. The CPU plugin has none: ErrUnimplemented.
-func (p *Program) Cost() (map[string]any, error) {
-	w, err := p.query(executableCost, 0)
-	if err != nil {
-		return nil, err
-	}
-	return readNamed(w[1], w[0]), nil
-}
-
 // ProgramMemory is the memory that one run of a program needs on a device, in
 // bytes. -1 stands for a figure that the plugin does not give.
 type ProgramMemory struct {
 	Code, Arguments, Outputs int64
 	Aliased                  int64 // part of Outputs that donated arguments become
 	Temporary                int64
-	HostCode, HostArguments  int64 // the same in host memory
-	HostOutputs, HostAliased int64
-	HostTemporary            int64
-	Peak                     int64 // the most at one time, newer plugins only
 }
 
 // MemoryStats says how much memory a run of the program needs.
@@ -67,7 +53,7 @@ func (p *Program) MemoryStats() (ProgramMemory, error) {
 		return ProgramMemory{}, err
 	}
 	n := func(i int) int64 { return int64(w[i]) }
-	return ProgramMemory{n(0), n(1), n(2), n(3), n(4), n(5), n(6), n(7), n(8), n(9), n(10)}, nil
+	return ProgramMemory{n(0), n(1), n(2), n(3), n(4)}, nil
 }
 
 // Optimized is the program after XLA's passes: a serialized HloModuleProto

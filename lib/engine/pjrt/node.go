@@ -5,6 +5,7 @@ package pjrt
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 	"unsafe"
@@ -168,9 +169,7 @@ func (p *Plugin) NewNode(options map[string]any, n Node) (*Client, error) {
 		return nil, fmt.Errorf("pjrt: new client: got node %d of %d with store %v, want a number from 0 to %d and a store", n.ID, n.Count, n.Store, n.Count-1)
 	}
 	all := map[string]any{"node_id": int64(n.ID), "num_nodes": int64(n.Count)}
-	for name, v := range options {
-		all[name] = v
-	}
+	maps.Copy(all, options)
 	return p.newClient(all, &n)
 }
 

@@ -44,7 +44,7 @@ func (c *Client) Compile(text []byte, o CompileOptions) (*Program, error) {
 	pin.Pin(&text[0])
 	code := make1[programText](&mem)
 	*code = programText{head{48, 0}, address(&text[0]), uintptr(len(text)), mem.bytes([]byte("mlir")), 4}
-	return c.load(clientCompile, &mem, o, func(o CompileOptions, b []byte) (uintptr, error) {
+	return c.load(clientCompile, o, func(o CompileOptions, b []byte) (uintptr, error) {
 		a := struct {
 			head
 			client, program, options, n, loaded uintptr
@@ -89,7 +89,7 @@ func (c *Client) Deserialize(b []byte, o CompileOptions) (*Program, error) {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(&b[0])
-	return c.load(deserializeAndLoad, &mem, o, func(o CompileOptions, options []byte) (uintptr, error) {
+	return c.load(deserializeAndLoad, o, func(o CompileOptions, options []byte) (uintptr, error) {
 		a := struct {
 			head
 			client, data, n, loaded, options, optionsLen uintptr
@@ -102,7 +102,7 @@ func (c *Client) Deserialize(b []byte, o CompileOptions) (*Program, error) {
 }
 
 // load does what Compile and Deserialize share.
-func (c *Client) load(s slot, mem *arena, o CompileOptions, get func(CompileOptions, []byte) (uintptr, error)) (*Program, error) {
+func (c *Client) load(s slot, o CompileOptions, get func(CompileOptions, []byte) (uintptr, error)) (*Program, error) {
 	if err := c.use(s.String()); err != nil {
 		return nil, err
 	}

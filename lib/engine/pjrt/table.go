@@ -33,7 +33,6 @@ const (
 	deviceMemoryStats    slot = 34
 	executableDestroy    slot = 40
 	executableNumOutputs slot = 44
-	executableCost       slot = 46
 	executableOptimized  slot = 48
 	executableSerialize  slot = 49
 	loadedDestroy        slot = 50
@@ -65,7 +64,7 @@ var slotNames = map[slot]string{
 	pluginInitialize: "initialize plugin", pluginAttributes: "plugin attributes", eventAwait: "wait", eventOnReady: "notify",
 	clientCreate: "new client", clientDestroy: "close client", clientPlatform: "platform", clientVersion: "platform version",
 	clientDevices: "devices", clientAllDevices: "devices of all nodes", descriptionProcess: "node of a device", clientCompile: "compile", bufferFromHost: "upload", descriptionAttribute: "device attributes",
-	deviceMemoryStats: "device memory", executableCost: "cost analysis", executableOptimized: "optimized program",
+	deviceMemoryStats: "device memory", executableOptimized: "optimized program",
 	executableSerialize: "serialize", loadedExecute: "execute", deserializeAndLoad: "deserialize", bufferDestroy: "free",
 	bufferCopyToDevice: "copy to device", bufferToHost: "download", bufferReadyEvent: "ready",
 	executableTypes: "output types", executableDims: "output dimensions",

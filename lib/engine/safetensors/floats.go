@@ -3,14 +3,13 @@ package safetensors
 import (
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
 )
 
-// numbers are the types of numbers that float32 holds, and F64, each with what makes a float of one.
-var numbers = map[string]func(b []byte) float64{
+// elements are the types of elements, each with what makes a float of one.
+var elements = map[string]func(b []byte) float64{
 	"F32": func(b []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))) },
 	"F64": func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) },
 	"BF16": func(b []byte) float64 {
@@ -23,13 +22,24 @@ var numbers = map[string]func(b []byte) float64{
 	"I8":      func(b []byte) float64 { return float64(int8(b[0])) },
 	"U16":     func(b []byte) float64 { return float64(binary.LittleEndian.Uint16(b)) },
 	"I16":     func(b []byte) float64 { return float64(int16(binary.LittleEndian.Uint16(b))) },
+	"U32":     func(b []byte) float64 { return float64(binary.LittleEndian.Uint32(b)) },
+	"I32":     func(b []byte) float64 { return float64(int32(binary.LittleEndian.Uint32(b))) },
+	"U64":     func(b []byte) float64 { return float64(binary.LittleEndian.Uint64(b)) },
+	"I64":     func(b []byte) float64 { return float64(int64(binary.LittleEndian.Uint64(b))) },
+	"BOOL":    func(b []byte) float64 { return float64(b[0]) },
 }
 
+// Element returns what makes a float of the first element of some data; nil for an unknown type.
+func Element(dtype string) func(b []byte) float64 { return elements[dtype] }
+
+// numbers are the types of numbers that float32 holds, and F64.
+var numbers = []string{"BF16", "F16", "F32", "F64", "F8_E4M3", "F8_E5M2", "I16", "I8", "U16", "U8"}
+
 // NumberTypes names the element types that [File.Floats] converts.
-func NumberTypes() string { return strings.Join(slices.Sorted(maps.Keys(numbers)), ", ") }
+func NumberTypes() string { return strings.Join(numbers, ", ") }
 
 // IsNumber says whether the elements are numbers that Floats converts.
-func (t Tensor) IsNumber() bool { return numbers[t.DType] != nil }
+func (t Tensor) IsNumber() bool { return slices.Contains(numbers, t.DType) }
 
 // small is a number with a sign, an exponent and a fraction of so many bits. With finite
 // there is no infinity, and the one NaN has all bits set, as in F8_E4M3.
@@ -55,8 +65,8 @@ func small(b uint32, exponent, fraction int, finite bool) float32 {
 // of 8 or 16 bits, as float32. A float64 is rounded; one beyond float32 is an error.
 func (f *File) Floats(i int) ([]float32, error) {
 	t := f.Tensors[i]
-	convert := numbers[t.DType]
-	if convert == nil {
+	convert := elements[t.DType]
+	if !t.IsNumber() {
 		return nil, fmt.Errorf("safetensors: array %.80q is %s: want one of %s", t.Name, t.DType, NumberTypes())
 	}
 	b := make([]byte, t.Size())

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -68,14 +69,7 @@ func (t Tensor) check() error {
 	return nil
 }
 
-func known() string {
-	var l []string
-	for n := range sizes {
-		l = append(l, n)
-	}
-	sort.Strings(l)
-	return strings.Join(l, ", ")
-}
+func known() string { return strings.Join(slices.Sorted(maps.Keys(sizes)), ", ") }
 
 // lay puts the tensors in the order of the format, wide types first, so that
 // each is aligned, and gives them their offsets.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -210,4 +211,18 @@ func (t trust) unmapped(uid int) bool {
 		}
 	}
 	return true
+}
+
+// Peer asks the system whose process is at the other end of a Unix socket.
+func Peer(conn *net.UnixConn) (cred *syscall.Ucred, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if failed := raw.Control(func(fd uintptr) {
+		cred, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	}); failed != nil {
+		return nil, failed
+	}
+	return cred, err
 }

@@ -36,6 +36,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Protocol is the version that Hello names. It changes when a frame changes, or what one
@@ -175,15 +176,7 @@ func (t Type) Bytes() (int64, error) {
 
 // Equal reports whether t and u are the same type.
 func (t Type) Equal(u Type) bool {
-	if t.DType != u.DType || len(t.Dims) != len(u.Dims) {
-		return false
-	}
-	for i, d := range t.Dims {
-		if d != u.Dims[i] {
-			return false
-		}
-	}
-	return true
+	return t.DType == u.DType && slices.Equal(t.Dims, u.Dims)
 }
 
 // String prints like float32[100 784].

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -177,25 +178,11 @@ func (f *function) in(v compute.Value) compute.Value {
 	if a := f.adopted[ours]; a != nil {
 		return a
 	}
-	m := reflect.ValueOf(f).MethodByName(ours.op)
-	args := make([]reflect.Value, len(ours.in))
-	for i, x := range ours.in {
-		if args[i] = reflect.ValueOf(x); x == nil {
-			args[i] = reflect.Zero(m.Type().In(i))
-		}
-	}
-	call := m.Call
-	if m.Type().IsVariadic() {
-		call = m.CallSlice
-	}
-	out := call(args)
-	if err, _ := out[len(out)-1].Interface().(error); err != nil {
+	l, err := callMethod(f, ours.op, ours.in)
+	if err != nil {
 		panic(err) // a graph is being built: record makes it an error
 	}
-	made := out[0].Interface()
-	if l, is := made.([]compute.Value); is {
-		made = l[ours.index]
-	}
+	made := l[ours.index]
 	if f.adopted == nil {
 		f.adopted = map[*value]*value{}
 	}
@@ -209,22 +196,39 @@ func (f *function) ins(l []compute.Value) {
 	}
 }
 
-// one and many note a call and its results.
-func (f *function) one(v compute.Value, err error, op string, args ...any) (compute.Value, error) {
-	l, err := f.many([]compute.Value{v}, err, op, args...)
+// one makes a call that has one result.
+func (f *function) one(op string, args ...any) (compute.Value, error) {
+	l, err := f.call(op, args)
 	if err != nil {
 		return nil, err
 	}
 	return l[0], nil
 }
 
-func (f *function) many(l []compute.Value, err error, op string, args ...any) ([]compute.Value, error) {
+// call makes a call of hlo's function, a method by its name, and notes it with its results.
+// The arguments of a variadic method end with a slice.
+func (f *function) call(op string, args []any) ([]compute.Value, error) {
+	note := portable.Op{Op: op, Layer: f.b.layer}
+	passed := make([]any, len(args))
+	for i, a := range args {
+		switch x := a.(type) {
+		case *value:
+			args[i] = f.in(x)
+			passed[i] = bare(args[i])
+		case []compute.Value:
+			x = slices.Clone(x)
+			f.ins(x)
+			args[i], passed[i] = x, bares(x)
+		case *function:
+			passed[i] = x.to
+		default:
+			passed[i] = a
+		}
+		note.In = append(note.In, encode(args[i]))
+	}
+	l, err := callMethod(f.to, op, passed)
 	if err != nil {
 		return nil, err
-	}
-	note := portable.Op{Op: op, Layer: f.b.layer}
-	for _, a := range args {
-		note.In = append(note.In, encode(a))
 	}
 	results := make([]compute.Value, len(l))
 	for i, v := range l {
@@ -234,6 +238,29 @@ func (f *function) many(l []compute.Value, err error, op string, args ...any) ([
 	}
 	f.ops = append(f.ops, note)
 	return results, nil
+}
+
+// callMethod calls a method that returns a value or several, and an error.
+func callMethod(f compute.Function, op string, args []any) ([]compute.Value, error) {
+	m := reflect.ValueOf(f).MethodByName(op)
+	in := make([]reflect.Value, len(args))
+	for i, a := range args {
+		if in[i] = reflect.ValueOf(a); a == nil {
+			in[i] = reflect.Zero(m.Type().In(i))
+		}
+	}
+	call := m.Call
+	if m.Type().IsVariadic() {
+		call = m.CallSlice
+	}
+	out := call(in)
+	if err, _ := out[1].Interface().(error); err != nil {
+		return nil, err
+	}
+	if l, several := out[0].Interface().([]compute.Value); several {
+		return l, nil
+	}
+	return []compute.Value{out[0].Interface()}, nil
 }
 
 // ref is the number of a value, among arguments.

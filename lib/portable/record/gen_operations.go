@@ -8,488 +8,184 @@ import (
 	"github.com/gomlx/compute/shapes"
 )
 
-func (f *function) Abs(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Abs(bare(x))
-	return f.one(y, err, "Abs", x)
-}
-
+func (f *function) Abs(x compute.Value) (compute.Value, error) { return f.one("Abs", x) }
 func (f *function) Add(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.Add(bare(lhs), bare(rhs))
-	return f.one(y, err, "Add", lhs, rhs)
+	return f.one("Add", lhs, rhs)
 }
-
 func (f *function) ArgMinMax(x compute.Value, axis int, outputDType dtypes.DType, isMin bool) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ArgMinMax(bare(x), axis, outputDType, isMin)
-	return f.one(y, err, "ArgMinMax", x, axis, outputDType, isMin)
+	return f.one("ArgMinMax", x, axis, outputDType, isMin)
 }
-
 func (f *function) BitCount(operand compute.Value) (compute.Value, error) {
-	operand = f.in(operand)
-	y, err := f.to.BitCount(bare(operand))
-	return f.one(y, err, "BitCount", operand)
+	return f.one("BitCount", operand)
 }
-
 func (f *function) Bitcast(operand compute.Value, targetDType dtypes.DType) (compute.Value, error) {
-	operand = f.in(operand)
-	y, err := f.to.Bitcast(bare(operand), targetDType)
-	return f.one(y, err, "Bitcast", operand, targetDType)
+	return f.one("Bitcast", operand, targetDType)
 }
-
 func (f *function) BitwiseAnd(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.BitwiseAnd(bare(lhs), bare(rhs))
-	return f.one(y, err, "BitwiseAnd", lhs, rhs)
+	return f.one("BitwiseAnd", lhs, rhs)
 }
-
-func (f *function) BitwiseNot(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.BitwiseNot(bare(x))
-	return f.one(y, err, "BitwiseNot", x)
-}
-
+func (f *function) BitwiseNot(x compute.Value) (compute.Value, error) { return f.one("BitwiseNot", x) }
 func (f *function) BitwiseOr(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.BitwiseOr(bare(lhs), bare(rhs))
-	return f.one(y, err, "BitwiseOr", lhs, rhs)
+	return f.one("BitwiseOr", lhs, rhs)
 }
-
 func (f *function) BitwiseXor(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.BitwiseXor(bare(lhs), bare(rhs))
-	return f.one(y, err, "BitwiseXor", lhs, rhs)
+	return f.one("BitwiseXor", lhs, rhs)
 }
-
 func (f *function) BroadcastInDim(x compute.Value, outputShape shapes.Shape, broadcastAxes []int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.BroadcastInDim(bare(x), outputShape, broadcastAxes)
-	return f.one(y, err, "BroadcastInDim", x, outputShape, broadcastAxes)
+	return f.one("BroadcastInDim", x, outputShape, broadcastAxes)
 }
-
-func (f *function) Ceil(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Ceil(bare(x))
-	return f.one(y, err, "Ceil", x)
-}
-
-func (f *function) Clz(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Clz(bare(x))
-	return f.one(y, err, "Clz", x)
-}
-
+func (f *function) Ceil(x compute.Value) (compute.Value, error) { return f.one("Ceil", x) }
+func (f *function) Clz(x compute.Value) (compute.Value, error)  { return f.one("Clz", x) }
 func (f *function) Concatenate(axis int, operands ...compute.Value) (compute.Value, error) {
-	operands = append([]compute.Value{}, operands...)
-	f.ins(operands)
-	y, err := f.to.Concatenate(axis, bares(operands)...)
-	return f.one(y, err, "Concatenate", axis, operands)
+	return f.one("Concatenate", axis, operands)
 }
-
 func (f *function) ConvGeneral(input compute.Value, kernel compute.Value, axes compute.ConvolveAxesConfig, strides []int, paddings [][2]int, inputDilations []int, kernelDilations []int, channelGroupCount int, batchGroupCount int) (compute.Value, error) {
-	input = f.in(input)
-	kernel = f.in(kernel)
-	y, err := f.to.ConvGeneral(bare(input), bare(kernel), axes, strides, paddings, inputDilations, kernelDilations, channelGroupCount, batchGroupCount)
-	return f.one(y, err, "ConvGeneral", input, kernel, axes, strides, paddings, inputDilations, kernelDilations, channelGroupCount, batchGroupCount)
+	return f.one("ConvGeneral", input, kernel, axes, strides, paddings, inputDilations, kernelDilations, channelGroupCount, batchGroupCount)
 }
-
 func (f *function) ConvertDType(x compute.Value, dtype dtypes.DType) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ConvertDType(bare(x), dtype)
-	return f.one(y, err, "ConvertDType", x, dtype)
+	return f.one("ConvertDType", x, dtype)
 }
-
-func (f *function) Cos(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Cos(bare(x))
-	return f.one(y, err, "Cos", x)
-}
-
+func (f *function) Cos(x compute.Value) (compute.Value, error) { return f.one("Cos", x) }
 func (f *function) Div(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.Div(bare(lhs), bare(rhs))
-	return f.one(y, err, "Div", lhs, rhs)
+	return f.one("Div", lhs, rhs)
 }
-
 func (f *function) DotGeneral(lhs compute.Value, lhsContractingAxes []int, lhsBatchAxes []int, rhs compute.Value, rhsContractingAxes []int, rhsBatchAxes []int, config compute.DotGeneralConfig) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.DotGeneral(bare(lhs), lhsContractingAxes, lhsBatchAxes, bare(rhs), rhsContractingAxes, rhsBatchAxes, config)
-	return f.one(y, err, "DotGeneral", lhs, lhsContractingAxes, lhsBatchAxes, rhs, rhsContractingAxes, rhsBatchAxes, config)
+	return f.one("DotGeneral", lhs, lhsContractingAxes, lhsBatchAxes, rhs, rhsContractingAxes, rhsBatchAxes, config)
 }
-
 func (f *function) Equal(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.Equal(bare(lhs), bare(rhs))
-	return f.one(y, err, "Equal", lhs, rhs)
+	return f.one("Equal", lhs, rhs)
 }
-
-func (f *function) Erf(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Erf(bare(x))
-	return f.one(y, err, "Erf", x)
-}
-
-func (f *function) Exp(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Exp(bare(x))
-	return f.one(y, err, "Exp", x)
-}
-
-func (f *function) Expm1(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Expm1(bare(x))
-	return f.one(y, err, "Expm1", x)
-}
-
-func (f *function) Floor(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Floor(bare(x))
-	return f.one(y, err, "Floor", x)
-}
-
+func (f *function) Erf(x compute.Value) (compute.Value, error)   { return f.one("Erf", x) }
+func (f *function) Exp(x compute.Value) (compute.Value, error)   { return f.one("Exp", x) }
+func (f *function) Expm1(x compute.Value) (compute.Value, error) { return f.one("Expm1", x) }
+func (f *function) Floor(x compute.Value) (compute.Value, error) { return f.one("Floor", x) }
 func (f *function) Gather(operand compute.Value, startIndices compute.Value, indexVectorAxis int, offsetOutputAxes []int, collapsedSliceAxes []int, startIndexMap []int, sliceSizes []int, indicesAreSorted bool) (compute.Value, error) {
-	operand = f.in(operand)
-	startIndices = f.in(startIndices)
-	y, err := f.to.Gather(bare(operand), bare(startIndices), indexVectorAxis, offsetOutputAxes, collapsedSliceAxes, startIndexMap, sliceSizes, indicesAreSorted)
-	return f.one(y, err, "Gather", operand, startIndices, indexVectorAxis, offsetOutputAxes, collapsedSliceAxes, startIndexMap, sliceSizes, indicesAreSorted)
+	return f.one("Gather", operand, startIndices, indexVectorAxis, offsetOutputAxes, collapsedSliceAxes, startIndexMap, sliceSizes, indicesAreSorted)
 }
-
 func (f *function) GreaterOrEqual(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.GreaterOrEqual(bare(lhs), bare(rhs))
-	return f.one(y, err, "GreaterOrEqual", lhs, rhs)
+	return f.one("GreaterOrEqual", lhs, rhs)
 }
-
 func (f *function) GreaterThan(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.GreaterThan(bare(lhs), bare(rhs))
-	return f.one(y, err, "GreaterThan", lhs, rhs)
+	return f.one("GreaterThan", lhs, rhs)
 }
-
 func (f *function) Iota(shape shapes.Shape, iotaAxis int) (compute.Value, error) {
-
-	y, err := f.to.Iota(shape, iotaAxis)
-	return f.one(y, err, "Iota", shape, iotaAxis)
+	return f.one("Iota", shape, iotaAxis)
 }
-
-func (f *function) IsFinite(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.IsFinite(bare(x))
-	return f.one(y, err, "IsFinite", x)
-}
-
-func (f *function) IsNaN(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.IsNaN(bare(x))
-	return f.one(y, err, "IsNaN", x)
-}
-
+func (f *function) IsFinite(x compute.Value) (compute.Value, error) { return f.one("IsFinite", x) }
+func (f *function) IsNaN(x compute.Value) (compute.Value, error)    { return f.one("IsNaN", x) }
 func (f *function) LessOrEqual(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.LessOrEqual(bare(lhs), bare(rhs))
-	return f.one(y, err, "LessOrEqual", lhs, rhs)
+	return f.one("LessOrEqual", lhs, rhs)
 }
-
 func (f *function) LessThan(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.LessThan(bare(lhs), bare(rhs))
-	return f.one(y, err, "LessThan", lhs, rhs)
+	return f.one("LessThan", lhs, rhs)
 }
-
-func (f *function) Log(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Log(bare(x))
-	return f.one(y, err, "Log", x)
-}
-
-func (f *function) Log1p(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Log1p(bare(x))
-	return f.one(y, err, "Log1p", x)
-}
-
+func (f *function) Log(x compute.Value) (compute.Value, error)   { return f.one("Log", x) }
+func (f *function) Log1p(x compute.Value) (compute.Value, error) { return f.one("Log1p", x) }
 func (f *function) LogicalAnd(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.LogicalAnd(bare(lhs), bare(rhs))
-	return f.one(y, err, "LogicalAnd", lhs, rhs)
+	return f.one("LogicalAnd", lhs, rhs)
 }
-
-func (f *function) LogicalNot(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.LogicalNot(bare(x))
-	return f.one(y, err, "LogicalNot", x)
-}
-
+func (f *function) LogicalNot(x compute.Value) (compute.Value, error) { return f.one("LogicalNot", x) }
 func (f *function) LogicalOr(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.LogicalOr(bare(lhs), bare(rhs))
-	return f.one(y, err, "LogicalOr", lhs, rhs)
+	return f.one("LogicalOr", lhs, rhs)
 }
-
 func (f *function) LogicalXor(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.LogicalXor(bare(lhs), bare(rhs))
-	return f.one(y, err, "LogicalXor", lhs, rhs)
+	return f.one("LogicalXor", lhs, rhs)
 }
-
-func (f *function) Logistic(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Logistic(bare(x))
-	return f.one(y, err, "Logistic", x)
-}
-
+func (f *function) Logistic(x compute.Value) (compute.Value, error) { return f.one("Logistic", x) }
 func (f *function) Max(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.Max(bare(lhs), bare(rhs))
-	return f.one(y, err, "Max", lhs, rhs)
+	return f.one("Max", lhs, rhs)
 }
-
 func (f *function) Min(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.Min(bare(lhs), bare(rhs))
-	return f.one(y, err, "Min", lhs, rhs)
+	return f.one("Min", lhs, rhs)
 }
-
 func (f *function) Mul(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.Mul(bare(lhs), bare(rhs))
-	return f.one(y, err, "Mul", lhs, rhs)
+	return f.one("Mul", lhs, rhs)
 }
-
-func (f *function) Neg(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Neg(bare(x))
-	return f.one(y, err, "Neg", x)
-}
-
+func (f *function) Neg(x compute.Value) (compute.Value, error) { return f.one("Neg", x) }
 func (f *function) NotEqual(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.NotEqual(bare(lhs), bare(rhs))
-	return f.one(y, err, "NotEqual", lhs, rhs)
+	return f.one("NotEqual", lhs, rhs)
 }
-
 func (f *function) Pad(x compute.Value, fillValue compute.Value, axesConfig ...compute.PadAxis) (compute.Value, error) {
-	x = f.in(x)
-	fillValue = f.in(fillValue)
-	y, err := f.to.Pad(bare(x), bare(fillValue), axesConfig...)
-	return f.one(y, err, "Pad", x, fillValue, axesConfig)
+	return f.one("Pad", x, fillValue, axesConfig)
 }
-
 func (f *function) Pow(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.Pow(bare(lhs), bare(rhs))
-	return f.one(y, err, "Pow", lhs, rhs)
+	return f.one("Pow", lhs, rhs)
 }
-
 func (f *function) ReduceBitwiseAnd(x compute.Value, axes ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ReduceBitwiseAnd(bare(x), axes...)
-	return f.one(y, err, "ReduceBitwiseAnd", x, axes)
+	return f.one("ReduceBitwiseAnd", x, axes)
 }
-
 func (f *function) ReduceBitwiseOr(x compute.Value, axes ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ReduceBitwiseOr(bare(x), axes...)
-	return f.one(y, err, "ReduceBitwiseOr", x, axes)
+	return f.one("ReduceBitwiseOr", x, axes)
 }
-
 func (f *function) ReduceBitwiseXor(x compute.Value, axes ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ReduceBitwiseXor(bare(x), axes...)
-	return f.one(y, err, "ReduceBitwiseXor", x, axes)
+	return f.one("ReduceBitwiseXor", x, axes)
 }
-
 func (f *function) ReduceLogicalAnd(x compute.Value, axes ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ReduceLogicalAnd(bare(x), axes...)
-	return f.one(y, err, "ReduceLogicalAnd", x, axes)
+	return f.one("ReduceLogicalAnd", x, axes)
 }
-
 func (f *function) ReduceLogicalOr(x compute.Value, axes ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ReduceLogicalOr(bare(x), axes...)
-	return f.one(y, err, "ReduceLogicalOr", x, axes)
+	return f.one("ReduceLogicalOr", x, axes)
 }
-
 func (f *function) ReduceLogicalXor(x compute.Value, axes ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ReduceLogicalXor(bare(x), axes...)
-	return f.one(y, err, "ReduceLogicalXor", x, axes)
+	return f.one("ReduceLogicalXor", x, axes)
 }
-
 func (f *function) ReduceMax(x compute.Value, axes ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ReduceMax(bare(x), axes...)
-	return f.one(y, err, "ReduceMax", x, axes)
+	return f.one("ReduceMax", x, axes)
 }
-
 func (f *function) ReduceMin(x compute.Value, axes ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ReduceMin(bare(x), axes...)
-	return f.one(y, err, "ReduceMin", x, axes)
+	return f.one("ReduceMin", x, axes)
 }
-
 func (f *function) ReduceProduct(x compute.Value, axes ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ReduceProduct(bare(x), axes...)
-	return f.one(y, err, "ReduceProduct", x, axes)
+	return f.one("ReduceProduct", x, axes)
 }
-
 func (f *function) ReduceSum(x compute.Value, axes ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.ReduceSum(bare(x), axes...)
-	return f.one(y, err, "ReduceSum", x, axes)
+	return f.one("ReduceSum", x, axes)
 }
-
 func (f *function) ReduceWindow(input compute.Value, reductionType compute.ReduceOpType, windowDimensions []int, strides []int, inputDilations []int, windowDilations []int, paddings [][2]int) (compute.Value, error) {
-	input = f.in(input)
-	y, err := f.to.ReduceWindow(bare(input), reductionType, windowDimensions, strides, inputDilations, windowDilations, paddings)
-	return f.one(y, err, "ReduceWindow", input, reductionType, windowDimensions, strides, inputDilations, windowDilations, paddings)
+	return f.one("ReduceWindow", input, reductionType, windowDimensions, strides, inputDilations, windowDilations, paddings)
 }
-
 func (f *function) Rem(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.Rem(bare(lhs), bare(rhs))
-	return f.one(y, err, "Rem", lhs, rhs)
+	return f.one("Rem", lhs, rhs)
 }
-
 func (f *function) Reshape(x compute.Value, dimensions ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Reshape(bare(x), dimensions...)
-	return f.one(y, err, "Reshape", x, dimensions)
+	return f.one("Reshape", x, dimensions)
 }
-
 func (f *function) Reverse(x compute.Value, axes ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Reverse(bare(x), axes...)
-	return f.one(y, err, "Reverse", x, axes)
+	return f.one("Reverse", x, axes)
 }
-
-func (f *function) Round(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Round(bare(x))
-	return f.one(y, err, "Round", x)
-}
-
-func (f *function) Rsqrt(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Rsqrt(bare(x))
-	return f.one(y, err, "Rsqrt", x)
-}
-
+func (f *function) Round(x compute.Value) (compute.Value, error) { return f.one("Round", x) }
+func (f *function) Rsqrt(x compute.Value) (compute.Value, error) { return f.one("Rsqrt", x) }
 func (f *function) ScatterMax(operand compute.Value, scatterIndices compute.Value, updates compute.Value, indexVectorAxis int, updateWindowAxes []int, insertedWindowAxes []int, scatterAxesToOperandAxes []int, indicesAreSorted bool, uniqueIndices bool) (compute.Value, error) {
-	operand = f.in(operand)
-	scatterIndices = f.in(scatterIndices)
-	updates = f.in(updates)
-	y, err := f.to.ScatterMax(bare(operand), bare(scatterIndices), bare(updates), indexVectorAxis, updateWindowAxes, insertedWindowAxes, scatterAxesToOperandAxes, indicesAreSorted, uniqueIndices)
-	return f.one(y, err, "ScatterMax", operand, scatterIndices, updates, indexVectorAxis, updateWindowAxes, insertedWindowAxes, scatterAxesToOperandAxes, indicesAreSorted, uniqueIndices)
+	return f.one("ScatterMax", operand, scatterIndices, updates, indexVectorAxis, updateWindowAxes, insertedWindowAxes, scatterAxesToOperandAxes, indicesAreSorted, uniqueIndices)
 }
-
 func (f *function) ScatterMin(operand compute.Value, scatterIndices compute.Value, updates compute.Value, indexVectorAxis int, updateWindowAxes []int, insertedWindowAxes []int, scatterAxesToOperandAxes []int, indicesAreSorted bool, uniqueIndices bool) (compute.Value, error) {
-	operand = f.in(operand)
-	scatterIndices = f.in(scatterIndices)
-	updates = f.in(updates)
-	y, err := f.to.ScatterMin(bare(operand), bare(scatterIndices), bare(updates), indexVectorAxis, updateWindowAxes, insertedWindowAxes, scatterAxesToOperandAxes, indicesAreSorted, uniqueIndices)
-	return f.one(y, err, "ScatterMin", operand, scatterIndices, updates, indexVectorAxis, updateWindowAxes, insertedWindowAxes, scatterAxesToOperandAxes, indicesAreSorted, uniqueIndices)
+	return f.one("ScatterMin", operand, scatterIndices, updates, indexVectorAxis, updateWindowAxes, insertedWindowAxes, scatterAxesToOperandAxes, indicesAreSorted, uniqueIndices)
 }
-
 func (f *function) ScatterSum(operand compute.Value, scatterIndices compute.Value, updates compute.Value, indexVectorAxis int, updateWindowAxes []int, insertedWindowAxes []int, scatterAxesToOperandAxes []int, indicesAreSorted bool, uniqueIndices bool) (compute.Value, error) {
-	operand = f.in(operand)
-	scatterIndices = f.in(scatterIndices)
-	updates = f.in(updates)
-	y, err := f.to.ScatterSum(bare(operand), bare(scatterIndices), bare(updates), indexVectorAxis, updateWindowAxes, insertedWindowAxes, scatterAxesToOperandAxes, indicesAreSorted, uniqueIndices)
-	return f.one(y, err, "ScatterSum", operand, scatterIndices, updates, indexVectorAxis, updateWindowAxes, insertedWindowAxes, scatterAxesToOperandAxes, indicesAreSorted, uniqueIndices)
+	return f.one("ScatterSum", operand, scatterIndices, updates, indexVectorAxis, updateWindowAxes, insertedWindowAxes, scatterAxesToOperandAxes, indicesAreSorted, uniqueIndices)
 }
-
 func (f *function) ShiftLeft(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.ShiftLeft(bare(lhs), bare(rhs))
-	return f.one(y, err, "ShiftLeft", lhs, rhs)
+	return f.one("ShiftLeft", lhs, rhs)
 }
-
 func (f *function) ShiftRightArithmetic(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.ShiftRightArithmetic(bare(lhs), bare(rhs))
-	return f.one(y, err, "ShiftRightArithmetic", lhs, rhs)
+	return f.one("ShiftRightArithmetic", lhs, rhs)
 }
-
 func (f *function) ShiftRightLogical(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.ShiftRightLogical(bare(lhs), bare(rhs))
-	return f.one(y, err, "ShiftRightLogical", lhs, rhs)
+	return f.one("ShiftRightLogical", lhs, rhs)
 }
-
-func (f *function) Sign(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Sign(bare(x))
-	return f.one(y, err, "Sign", x)
-}
-
-func (f *function) Sin(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Sin(bare(x))
-	return f.one(y, err, "Sin", x)
-}
-
+func (f *function) Sign(x compute.Value) (compute.Value, error) { return f.one("Sign", x) }
+func (f *function) Sin(x compute.Value) (compute.Value, error)  { return f.one("Sin", x) }
 func (f *function) Slice(x compute.Value, starts []int, limits []int, strides []int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Slice(bare(x), starts, limits, strides)
-	return f.one(y, err, "Slice", x, starts, limits, strides)
+	return f.one("Slice", x, starts, limits, strides)
 }
-
-func (f *function) Sqrt(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Sqrt(bare(x))
-	return f.one(y, err, "Sqrt", x)
-}
-
+func (f *function) Sqrt(x compute.Value) (compute.Value, error) { return f.one("Sqrt", x) }
 func (f *function) Sub(lhs compute.Value, rhs compute.Value) (compute.Value, error) {
-	lhs = f.in(lhs)
-	rhs = f.in(rhs)
-	y, err := f.to.Sub(bare(lhs), bare(rhs))
-	return f.one(y, err, "Sub", lhs, rhs)
+	return f.one("Sub", lhs, rhs)
 }
-
-func (f *function) Tanh(x compute.Value) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Tanh(bare(x))
-	return f.one(y, err, "Tanh", x)
-}
-
+func (f *function) Tanh(x compute.Value) (compute.Value, error) { return f.one("Tanh", x) }
 func (f *function) Transpose(x compute.Value, permutation ...int) (compute.Value, error) {
-	x = f.in(x)
-	y, err := f.to.Transpose(bare(x), permutation...)
-	return f.one(y, err, "Transpose", x, permutation)
+	return f.one("Transpose", x, permutation)
 }
-
 func (f *function) Where(condition compute.Value, onTrue compute.Value, onFalse compute.Value) (compute.Value, error) {
-	condition = f.in(condition)
-	onTrue = f.in(onTrue)
-	onFalse = f.in(onFalse)
-	y, err := f.to.Where(bare(condition), bare(onTrue), bare(onFalse))
-	return f.one(y, err, "Where", condition, onTrue, onFalse)
+	return f.one("Where", condition, onTrue, onFalse)
 }

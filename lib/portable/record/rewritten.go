@@ -85,29 +85,13 @@ func (f *function) DynamicSlice(x compute.Value, starts []compute.Value, dims []
 // Closures of other operations.
 
 func (f *function) While(cond, body compute.Function, state ...compute.Value) ([]compute.Value, error) {
-	state = append([]compute.Value{}, state...)
-	f.ins(state)
-	l, err := f.to.While(inner(cond), inner(body), bares(state)...)
-	return f.many(l, err, "While", cond, body, state)
+	return f.call("While", []any{cond, body, state})
 }
 
 func (f *function) If(pred compute.Value, onTrue, onFalse compute.Function) ([]compute.Value, error) {
-	pred = f.in(pred)
-	l, err := f.to.If(bare(pred), inner(onTrue), inner(onFalse))
-	return f.many(l, err, "If", pred, onTrue, onFalse)
+	return f.call("If", []any{pred, onTrue, onFalse})
 }
 
 func (f *function) Sort(comparator compute.Function, axis int, stable bool, inputs ...compute.Value) ([]compute.Value, error) {
-	inputs = append([]compute.Value{}, inputs...)
-	f.ins(inputs)
-	l, err := f.to.Sort(inner(comparator), axis, stable, bares(inputs)...)
-	return f.many(l, err, "Sort", comparator, axis, stable, inputs)
-}
-
-// inner is hlo's function.
-func inner(f compute.Function) compute.Function {
-	if ours, is := f.(*function); is {
-		return ours.to
-	}
-	return f
+	return f.call("Sort", []any{comparator, axis, stable, inputs})
 }

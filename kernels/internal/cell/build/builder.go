@@ -31,6 +31,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"go/version"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -262,7 +263,7 @@ func (b *Builder) direct(ctx context.Context, p *Program, file string, embed []b
 	}
 	object := b.object()
 	m.mu.Lock()
-	tools, lang := m.tool.GOTOOLDIR, languageVersion(m.mod.goVersion)
+	tools, lang := m.tool.GOTOOLDIR, version.Lang("go"+m.mod.goVersion)
 	m.mu.Unlock()
 	args := []string{"-p", "main", "-complete", "-pack", "-dwarf=false", "-trimpath", m.Dir, "-importcfg", config, "-o", object}
 	if lang != "" {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"golang.org/x/mod/semver"
 )
 
 // A GetError reports a module that could not be added.
@@ -122,14 +124,12 @@ func (m *Module) selected(ctx context.Context, path string) string {
 	out, _, _ := m.run(ctx, m.online(), append([]string{"list", "-m", "-e", "-f", "{{.Path}} {{.Version}} {{.Error}}"}, prefixes...)...)
 	for line := range strings.Lines(string(out)) {
 		words := strings.SplitN(strings.TrimSpace(line), " ", 3)
-		if len(words) == 3 && words[2] == "<nil>" && len(words[0]) > len(best) && semantic.MatchString(words[1]) {
+		if len(words) == 3 && words[2] == "<nil>" && len(words[0]) > len(best) && semver.IsValid(words[1]) {
 			best, version = words[0], words[1]
 		}
 	}
 	return version
 }
-
-var semantic = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+`)
 
 // lastLines returns what the go command said last, without its progress.
 func lastLines(s string, n int) string {

@@ -1,16 +1,19 @@
 package build
 
 import (
-	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"golang.org/x/mod/modfile"
 )
 
 // A goMod is what the cells' go.mod says, as far as cells are concerned.
@@ -24,96 +27,67 @@ type goMod struct {
 // A replacement points a module at a directory of this machine.
 type replacement struct{ path, dir string }
 
-// readGoMod reads a go.mod file. What it does not understand it leaves to the
-// go command.
+// anyVersion lets a go.mod have versions that the go command has yet to resolve, such as latest.
+func anyVersion(_, version string) (string, error) { return version, nil }
+
+// readGoMod reads a go.mod file.
 func readGoMod(file string) (goMod, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return goMod{}, err
 	}
+	f, err := modfile.Parse(file, data, anyVersion)
+	if err != nil {
+		return goMod{}, err
+	}
 	var m goMod
-	block := ""
-	for line := range strings.Lines(string(data)) {
-		code, comment, _ := strings.Cut(strings.TrimSpace(line), "//")
-		words := strings.Fields(code)
-		switch {
-		case len(words) == 0:
-			continue
-		case words[0] == ")":
-			block = ""
-			continue
-		case len(words) == 2 && words[1] == "(":
-			block = words[0]
-			continue
-		case block != "":
-			words = append([]string{block}, words...)
+	if f.Go != nil {
+		m.goVersion = f.Go.Version
+	}
+	for _, r := range f.Require {
+		m.required = append(m.required, debug.Module{Path: r.Mod.Path, Version: r.Mod.Version})
+		if !r.Indirect {
+			m.direct = append(m.direct, r.Mod.Path)
 		}
-		switch {
-		case words[0] == "go" && len(words) == 2:
-			m.goVersion = words[1]
-		case words[0] == "require" && len(words) == 3:
-			path := unquote(words[1])
-			m.required = append(m.required, debug.Module{Path: path, Version: words[2]})
-			if strings.TrimSpace(comment) != "indirect" {
-				m.direct = append(m.direct, path)
-			}
-		case words[0] == "replace":
-			for i, w := range words {
-				if w == "=>" && i+2 == len(words) {
-					dir := unquote(words[i+1])
-					if !filepath.IsAbs(dir) {
-						dir = filepath.Join(filepath.Dir(file), dir)
-					}
-					m.replaced = append(m.replaced, replacement{unquote(words[1]), dir})
-				}
-			}
+	}
+	for _, r := range f.Replace {
+		if r.New.Version == "" { // else it is another module, not a directory
+			m.replaced = append(m.replaced, replacement{r.Old.Path, within(file, r.New.Path)})
 		}
 	}
 	return m, nil
 }
 
+// within is a directory that a file names, as seen from the file's.
+func within(file, dir string) string {
+	if filepath.IsAbs(dir) {
+		return dir
+	}
+	return filepath.Join(filepath.Dir(file), dir)
+}
+
 // readGoWork returns the directories that a go.work file uses, with the modules
-// in them. Without the file there are none.
-func readGoWork(file string) []replacement {
+// in them. Without the file, or with one that only the go command understands, there are none.
+func readGoWork(file string) (out []replacement) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil
 	}
-	var out []replacement
-	block := false
-	for line := range strings.Lines(string(data)) {
-		code, _, _ := strings.Cut(line, "//")
-		words := strings.Fields(code)
-		use := len(words) > 1 && words[0] == "use"
-		switch {
-		case use && words[1] == "(":
-			block = true
-			continue
-		case len(words) > 0 && words[0] == ")":
-			block = false
-		}
-		if len(words) == 0 || !use && !block {
-			continue
-		}
-		dir := unquote(words[len(words)-1])
-		if !filepath.IsAbs(dir) {
-			dir = filepath.Join(filepath.Dir(file), dir)
-		}
+	w, err := modfile.ParseWork(file, data, anyVersion)
+	if err != nil {
+		return nil
+	}
+	for _, use := range w.Use {
+		dir := within(file, use.Path)
 		if dir == filepath.Dir(file) {
 			continue // the cells' module itself
 		}
-		mod, _ := os.ReadFile(filepath.Join(dir, "go.mod"))
-		for line := range strings.Lines(string(mod)) {
-			if words := strings.Fields(line); len(words) > 1 && words[0] == "module" {
-				out = append(out, replacement{unquote(words[1]), dir})
-				break
-			}
+		if mod, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil {
+			out = append(out, replacement{modfile.ModulePath(mod), dir})
 		}
 	}
 	return out
 }
-
-func unquote(s string) string { return strings.Trim(s, "\"`") }
 
 // seedGoMod returns the first go.mod of a cells' module. With a library it is
 // the library's own, under another name and with the library added: so every
@@ -123,7 +97,8 @@ func seedGoMod(library, goVersion string) (mod, sum []byte, err error) {
 	if library == "" {
 		return fmt.Appendf(nil, "module cell\n\ngo %s\n", goVersion), nil, nil
 	}
-	mod, err = os.ReadFile(filepath.Join(library, "go.mod"))
+	file := filepath.Join(library, "go.mod")
+	mod, err = os.ReadFile(file)
 	if err != nil {
 		return nil, nil, fmt.Errorf("cell: library: %w; Library must be the source tree of the installed library", err)
 	}
@@ -131,24 +106,24 @@ func seedGoMod(library, goVersion string) (mod, sum []byte, err error) {
 	if err != nil && !os.IsNotExist(err) {
 		return nil, nil, fmt.Errorf("cell: library: %w", err)
 	}
-	var out bytes.Buffer
-	name := ""
-	for line := range strings.Lines(string(mod)) {
-		if words := strings.Fields(line); name == "" && len(words) >= 2 && words[0] == "module" {
-			name = unquote(words[1])
-			line = "module cell\n"
-		}
-		if words := strings.Fields(strings.TrimPrefix(line, "require")); len(words) >= 2 && strings.HasPrefix(words[1], "v") && !slices.ContainsFunc(named, func(m string) bool { return strings.HasPrefix(words[0], m) }) {
-			required, _, _ := strings.Cut(line, "//")
-			line = strings.TrimRight(required, " \n") + " // indirect\n"
-		}
-		out.WriteString(line)
+	f, err := modfile.Parse(file, mod, anyVersion)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cell: library: %w", err)
 	}
-	if name == "" {
-		return nil, nil, fmt.Errorf("cell: library: %s has no module line", filepath.Join(library, "go.mod"))
+	if f.Module == nil {
+		return nil, nil, fmt.Errorf("cell: library: %s has no module line", file)
 	}
-	fmt.Fprintf(&out, "\nrequire %s v0.0.0\n\nreplace %s => %q\n", name, name, library)
-	return out.Bytes(), sum, nil
+	name := f.Module.Mod.Path
+	for _, r := range f.Require {
+		r.Indirect = !slices.ContainsFunc(named, func(m string) bool { return strings.HasPrefix(r.Mod.Path, m) })
+	}
+	f.SetRequire(slices.Clone(f.Require))
+	f.AddNewRequire(name, "v0.0.0", false)
+	if err := errors.Join(f.AddModuleStmt("cell"), f.AddReplace(name, "", library, "")); err != nil {
+		return nil, nil, fmt.Errorf("cell: library: %w", err)
+	}
+	mod, err = f.Format()
+	return mod, sum, err
 }
 
 // named are the modules of the library's whose packages cells name, too, without importing them.
@@ -230,37 +205,9 @@ func Importable(path string) bool {
 
 // packageClause returns the name after "package" in a Go file, or "".
 func packageClause(file string) string {
-	f, err := os.Open(file)
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.PackageClauseOnly)
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
-	head := make([]byte, 64<<10)
-	n, _ := f.Read(head)
-	comment := false
-	for line := range strings.Lines(string(head[:n])) {
-		line = strings.TrimSpace(line)
-		switch {
-		case comment:
-			comment = !strings.Contains(line, "*/")
-		case strings.HasPrefix(line, "/*"):
-			comment = !strings.Contains(line, "*/")
-		case strings.HasPrefix(line, "package "):
-			name, _, _ := strings.Cut(strings.TrimSpace(line[len("package "):]), " ")
-			return strings.TrimRight(name, ";")
-		case line != "" && !strings.HasPrefix(line, "//"):
-			return ""
-		}
-	}
-	return ""
-}
-
-var languagePattern = regexp.MustCompile(`^[0-9]+\.[0-9]+`)
-
-// languageVersion returns "go1.26" for a go.mod's "1.26.5".
-func languageVersion(v string) string {
-	if l := languagePattern.FindString(v); l != "" {
-		return "go" + l
-	}
-	return ""
+	return f.Name.Name
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"go/token"
 	"go/types"
+	"go/version"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -328,7 +329,7 @@ func Exports(p *types.Package, name string) bool {
 func (m *Module) TypeConfig() types.Config {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return types.Config{Importer: m.importer, FakeImportC: true, Sizes: types.SizesFor("gc", m.tool.GOARCH), GoVersion: languageVersion(m.mod.goVersion)}
+	return types.Config{Importer: m.importer, FakeImportC: true, Sizes: types.SizesFor("gc", m.tool.GOARCH), GoVersion: version.Lang("go" + m.mod.goVersion)}
 }
 
 // PackageName returns the name of a package that has been compiled, "" if it has not.

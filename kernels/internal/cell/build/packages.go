@@ -84,32 +84,6 @@ var notHere = regexp.MustCompile(`module lookup disabled by GOPROXY=off|missing 
 // noSuchStandard is the reason of an import of the standard library that fails.
 const noSuchStandard = "the standard library has no such package"
 
-// Warm compiles packages ahead, given as the go command's patterns. It is
-// meant for the time of installation.
-func (m *Module) Warm(ctx context.Context, patterns ...string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.open(ctx); err != nil {
-		return err
-	}
-	out, _, err := m.run(ctx, m.Environ(), append([]string{"list", "-e", "-f", "{{.ImportPath}}\t{{.Name}}"}, patterns...)...)
-	if err != nil {
-		return err
-	}
-	var paths []string
-	for line := range strings.Lines(string(out)) {
-		path, name, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		if name != "" && name != "main" && Importable(path) {
-			paths = append(paths, path)
-		}
-	}
-	if len(paths) == 0 {
-		return &ImportError{Path: strings.Join(patterns, " "), Reason: "no package matches"}
-	}
-	m.names(ctx)
-	return m.list(ctx, paths)
-}
-
 // names returns the import paths of every package that cells may import, by
 // package name, best guess first. m.mu is held.
 func (m *Module) names(ctx context.Context) map[string][]string {

@@ -292,10 +292,7 @@ func (e *encoder) writeFile(name string) error {
 			_, err = f.Write(c)
 		}
 	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	return err
+	return cmp.Or(err, f.Close())
 }
 
 // equals reports whether a file holds what would be written.

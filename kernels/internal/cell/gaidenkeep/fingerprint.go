@@ -168,27 +168,31 @@ func pending(p unsafe.Pointer, t reflect.Type) uint64 {
 
 // mayRefuse reports whether a value of a type may hold something that cannot be
 // kept.
-func mayRefuse(t reflect.Type, seen map[reflect.Type]bool) bool {
+func mayRefuse(t reflect.Type) bool {
+	return reaches(t, map[reflect.Type]bool{}, func(t reflect.Type) (is, known bool) {
+		c := classOf(t)
+		return c == refused || t.Kind() == reflect.Interface, c != walked
+	})
+}
+
+// reaches reports whether a value of a type may reach one of a type that is what is looked
+// for. Where that is not so and known of all that it reaches, it is not taken apart.
+func reaches(t reflect.Type, seen map[reflect.Type]bool, is func(reflect.Type) (is, known bool)) bool {
 	if seen[t] {
 		return false
 	}
 	seen[t] = true
-	switch classOf(t) {
-	case plain, marshaled, timeClass, locationClass, unlocked:
-		return false
-	case refused:
-		return true
+	if yes, known := is(t); yes || known {
+		return yes
 	}
 	switch t.Kind() {
-	case reflect.Interface:
-		return true
 	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return mayRefuse(t.Elem(), seen)
+		return reaches(t.Elem(), seen, is)
 	case reflect.Map:
-		return mayRefuse(t.Key(), seen) || mayRefuse(t.Elem(), seen)
+		return reaches(t.Key(), seen, is) || reaches(t.Elem(), seen, is)
 	case reflect.Struct:
 		for f := range t.Fields() {
-			if mayRefuse(f.Type, seen) {
+			if reaches(f.Type, seen, is) {
 				return true
 			}
 		}

@@ -65,7 +65,7 @@ func Track(name string, address any) { track(variable(name, address)) }
 // has not changed.
 func TrackFirst(name string, address any) {
 	v := variable(name, address)
-	if mayRefuse(v.typ, map[reflect.Type]bool{}) {
+	if mayRefuse(v.typ) {
 		v.first = fingerprint(v)
 	}
 	track(v)

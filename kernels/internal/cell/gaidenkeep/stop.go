@@ -98,7 +98,7 @@ func saveNow() {
 	}
 	var calm []Var
 	for _, v := range tracked {
-		if !holdsMap(v.typ, map[reflect.Type]bool{}) {
+		if !holdsMap(v.typ) {
 			calm = append(calm, v)
 		}
 	}
@@ -123,7 +123,7 @@ func handle(t reflect.Type) bool {
 		return false
 	}
 	for f := range t.Fields() {
-		if !f.IsExported() && mayRefuse(f.Type, map[reflect.Type]bool{}) {
+		if !f.IsExported() && mayRefuse(f.Type) {
 			return true
 		}
 	}
@@ -131,24 +131,10 @@ func handle(t reflect.Type) bool {
 }
 
 // holdsMap reports whether a value of a type may reach a map.
-func holdsMap(t reflect.Type, seen map[reflect.Type]bool) bool {
-	if seen[t] {
-		return false
-	}
-	seen[t] = true
-	switch t.Kind() {
-	case reflect.Map, reflect.Interface:
-		return true
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return holdsMap(t.Elem(), seen)
-	case reflect.Struct:
-		for f := range t.Fields() {
-			if holdsMap(f.Type, seen) {
-				return true
-			}
-		}
-	}
-	return false
+func holdsMap(t reflect.Type) bool {
+	return reaches(t, map[reflect.Type]bool{}, func(t reflect.Type) (is, known bool) {
+		return t.Kind() == reflect.Map || t.Kind() == reflect.Interface, false
+	})
 }
 
 // same reports whether two surveys of the same variables found the same memory.

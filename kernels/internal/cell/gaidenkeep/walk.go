@@ -201,7 +201,7 @@ func (s *slice) extent(elem reflect.Type) int {
 	if spare == 0 || spare > maxSpare {
 		return s.len
 	}
-	if mayRefuse(elem, map[reflect.Type]bool{}) && !zero(unsafe.Add(s.ptr, uintptr(s.len)*elem.Size()), spare) {
+	if mayRefuse(elem) && !zero(unsafe.Add(s.ptr, uintptr(s.len)*elem.Size()), spare) {
 		return s.len
 	}
 	return s.cap

@@ -32,7 +32,7 @@ func (c *Composer) check(ctx context.Context, w *writer) (report, error) {
 	}
 	for {
 		source, _ := w.text()
-		r, blind := c.types(ctx, w, source)
+		r, blind := c.types(ctx, source)
 		if blind {
 			return report{}, ctx.Err()
 		}
@@ -71,7 +71,7 @@ func (e *staleError) Error() string { return "cell: kept values of types that ar
 
 // types parses and checks the source. blind reports that the packages could
 // not be read, so that nothing is known.
-func (c *Composer) types(ctx context.Context, w *writer, source string) (r report, blind bool) {
+func (c *Composer) types(ctx context.Context, source string) (r report, blind bool) {
 	r.Checked = repeat.Checked{Fset: token.NewFileSet(), Info: &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}}
 	file, err := parser.ParseFile(r.Fset, parse.GlueName, source, parser.SkipObjectResolution)
 	if err != nil {
@@ -226,12 +226,7 @@ func (c *Composer) explain(w *writer, r report) []parse.Diagnostic {
 }
 
 func (w *writer) qualifies(name string) bool {
-	for _, d := range w.decls {
-		if d.Quals[name] != nil {
-			return true
-		}
-	}
-	return w.unit.OwnMain != nil && w.unit.OwnMain.Quals[name] != nil
+	return slices.ContainsFunc(w.decls, func(d *parse.Decl) bool { return d.Quals[name] != nil }) || w.unit.OwnMain != nil && w.unit.OwnMain.Quals[name] != nil
 }
 
 // decide looks at the type of the call that ends the cell: is there a value

@@ -69,7 +69,7 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 				out = append(out, im)
 			}
 		case "":
-			byName[c.packageName(ctx, p, im.Path)] = im
+			byName[c.packageName(p, im.Path)] = im
 		default:
 			byName[im.Name] = im
 		}
@@ -212,11 +212,8 @@ func (c *Composer) ownImports(ctx context.Context, p *Program) error {
 }
 
 // packageName returns the name that a package gives itself.
-func (c *Composer) packageName(ctx context.Context, p *Program, path string) string {
-	if name := p.names[path]; name != "" {
-		return name
-	}
-	return cmp.Or(c.Module.PackageName(path), guessName(path))
+func (c *Composer) packageName(p *Program, path string) string {
+	return cmp.Or(p.names[path], c.Module.PackageName(path), guessName(path))
 }
 
 // mayUse reports whether the cell may use a package that cannot be found: its name is

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -124,11 +125,7 @@ func (w *writer) track(r report) tracked {
 			note(name, v.Type())
 		}
 	}
-	w.atStart = nil
-	for name := range t {
-		w.atStart = append(w.atStart, name)
-	}
-	slices.Sort(w.atStart)
+	w.atStart = slices.Sorted(maps.Keys(t))
 	for id := range definedInMain(r.File) {
 		if v, ok := r.Info.Defs[id].(*types.Var); ok && v != nil && id.Name != "_" {
 			note(id.Name, v.Type())

@@ -69,6 +69,7 @@
 package keep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -170,12 +171,7 @@ func (c *Composer) Compose(ctx context.Context, src parse.Source) (*Program, err
 
 // Remember takes over the declarations of a program that was built.
 func (c *Composer) Remember(p *Program) {
-	c.Memory.remember(p, func(path string) string {
-		if name := p.names[path]; name != "" {
-			return name
-		}
-		return guessName(path)
-	})
+	c.Memory.remember(p, func(path string) string { return cmp.Or(p.names[path], guessName(path)) })
 }
 
 // Warm makes the first cell as fast as the others: it finds out which packages

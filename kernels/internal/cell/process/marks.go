@@ -12,47 +12,8 @@ import (
 	"time"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/sysinfo"
 )
-
-// A process is what /proc/PID/stat says.
-type process struct {
-	pid, group int
-	state      byte
-	name       string
-}
-
-// processes lists the processes that run now.
-func processes() []process {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	names, _ := dir.Readdirnames(-1)
-	dir.Close()
-	var out []process
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		data, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
-			continue
-		}
-		// The name stands in brackets and may hold brackets itself.
-		open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
-		if open < 0 || end < open {
-			continue
-		}
-		fields := strings.Fields(string(data[end+1:]))
-		if len(fields) < 3 {
-			continue
-		}
-		group, _ := strconv.Atoi(fields[2])
-		out = append(out, process{pid, group, fields[0][0], string(data[open+1 : end])})
-	}
-	return out
-}
 
 // KillMarked kills every process that inherited wire.CellEnv with a value that is
 // mark or begins with mark and a dot, wherever it has gone, and returns what it
@@ -65,13 +26,13 @@ func KillMarked(mark string) (killed []string) {
 	self := os.Getpid()
 	for range 20 {
 		found := false
-		for _, p := range processes() {
-			if p.pid == self || p.state == 'Z' || !marked(p.pid, mark) {
+		for _, p := range sysinfo.Processes() {
+			if p.PID == self || p.State == 'Z' || !marked(p.PID, mark) {
 				continue
 			}
 			found = true
-			if syscall.Kill(p.pid, syscall.SIGKILL) == nil {
-				killed = append(killed, fmt.Sprintf("%d %s", p.pid, p.name))
+			if syscall.Kill(p.PID, syscall.SIGKILL) == nil {
+				killed = append(killed, fmt.Sprintf("%d %s", p.PID, p.Name))
 			}
 		}
 		if !found {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"gaiden/lib/engine/wire"
+	"gaiden/lib/sysinfo"
 )
 
 // A Command is a program to be run for a cell: the cell's own, or a shell
@@ -354,9 +355,9 @@ func (r *running) group() (left []string) {
 	if syscall.Kill(-pid, 0) != nil {
 		return nil // as after nearly every cell: no need to look at all processes
 	}
-	for _, p := range processes() {
-		if p.group == pid && p.pid != pid && p.state != 'Z' {
-			left = append(left, fmt.Sprintf("%d %s", p.pid, p.name))
+	for _, p := range sysinfo.Processes() {
+		if p.Group == pid && p.PID != pid && p.State != 'Z' {
+			left = append(left, fmt.Sprintf("%d %s", p.PID, p.Name))
 		}
 	}
 	return left

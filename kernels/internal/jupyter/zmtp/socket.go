@@ -3,6 +3,7 @@ package zmtp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -84,9 +85,7 @@ func (e *ListenError) Taken() bool { return errors.Is(e.Err, syscall.EADDRINUSE)
 // Listen binds the endpoint, tcp://address:port or ipc://path, and begins to
 // accept peers. Port 0 takes a free one: see Endpoint. Errors are *ListenError.
 func (s *Socket) Listen(endpoint string) error {
-	if s.Type == "" {
-		s.Type = Router
-	}
+	s.Type = cmp.Or(s.Type, Router)
 	if compatible[s.Type] == nil {
 		return &ListenError{endpoint, fmt.Errorf("got socket type %q, want %s or %s", s.Type, Router, XPub)}
 	}
@@ -280,19 +279,9 @@ func (s *Socket) list() []*Peer {
 	return append([]*Peer(nil), s.peers...)
 }
 
-func (s *Socket) limit() uint64 {
-	if s.Limit == 0 {
-		return defaultLimit
-	}
-	return s.Limit
-}
+func (s *Socket) limit() uint64 { return cmp.Or(s.Limit, defaultLimit) }
 
-func (s *Socket) stall() time.Duration {
-	if s.Stall == 0 {
-		return defaultStall
-	}
-	return s.Stall
-}
+func (s *Socket) stall() time.Duration { return cmp.Or(s.Stall, defaultStall) }
 
 func (s *Socket) log(message string, args ...any) {
 	if s.Log != nil {
