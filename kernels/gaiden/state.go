@@ -58,7 +58,7 @@ func programsMagic(_ context.Context, h magic.Host, c magic.Command) error {
 	})
 }
 
-// programsShown is how many programs are listed that nobody asked for.
+// programsShown is how many of the other programs are listed.
 const programsShown = 30
 
 func showPrograms(h magic.Host, ans *wire.AnswerBody, most int) {
