@@ -321,7 +321,7 @@ type exampleOrder struct {
 	final   bool       // of the run
 	answers float64    // see record
 
-	streamed bool // data is not needed any longer than the order
+	streamed *Net // whose data is not needed any longer than the order; nil: of a set
 	rows     int  // examples of a block
 	host     []int32
 }
@@ -337,15 +337,16 @@ func (s *exampleOrder) release() {
 		return
 	}
 	s.arrays.free()
-	if s.streamed {
+	if s.streamed != nil {
+		s.streamed.freeCopies(s.data.all())
 		free(s.data.all()...)
 	}
 }
 
 // shuffle orders the examples for what comes after all that has been requested.
 func (r *run) shuffle(s *exampleOrder) (err error) {
-	if s.streamed {
-		return r.net.putOrder(s)
+	if s.streamed != nil {
+		return r.net.putOrder(s, r.devices)
 	}
 	step := len(r.latest()[0]) - 1
 	s.arrays, err = runOnce(r.order, r.latest().slice(step, step+1))

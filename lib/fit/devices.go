@@ -100,6 +100,16 @@ func (n *Net) copiesOn(l []*session.Array, devices int) (copies, error) {
 	return all, nil
 }
 
+// freeCopies frees what copiesOn has made of some arrays.
+func (n *Net) freeCopies(l []*session.Array) {
+	for at, there := range n.deviceCopies {
+		if slices.Contains(l, at.Array) {
+			delete(n.deviceCopies, at)
+			there.Finalize()
+		}
+	}
+}
+
 // replicate copies arrays of device 0 to the others.
 func (n *Net) replicate(l []*session.Array, devices int) (copies, error) {
 	if slices.ContainsFunc(n.session.Welcome().Devices[:devices], func(d wire.DeviceInfo) bool { return d.Host != "" }) {

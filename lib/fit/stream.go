@@ -18,7 +18,7 @@ import (
 )
 
 // Stream is a set of examples from an iterator, such as [data.Batches], which begins
-// again at each epoch. At most 2·buffer are on the device; each buffer is shuffled.
+// again at each epoch. At most 2·buffer are on each device; each buffer is shuffled.
 func (n *Net) Stream(name string, all iter.Seq2[Data, error], buffer int) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -260,9 +260,9 @@ func (f *filler) finish(b *hostBlock) {
 	b.answers = float64(f.counted) / float64(f.seen)
 }
 
-// upload puts a block on the device, with an order of its examples. The arrays have so many
+// upload puts a block on each device, with an order of its examples. The arrays have so many
 // rows.
-func (n *Net) upload(s *source, b *hostBlock, rows int, shuffle bool) (*exampleOrder, error) {
+func (n *Net) upload(s *source, b *hostBlock, rows int, shuffle bool, devices int) (*exampleOrder, error) {
 	set := s.set.sized(rows)
 	for i := range set.arrays {
 		a := &set.arrays[i]
@@ -271,7 +271,10 @@ func (n *Net) upload(s *source, b *hostBlock, rows int, shuffle bool) (*exampleO
 			return nil, err
 		}
 	}
-	o := &exampleOrder{data: set, streamed: true, rows: b.rows, last: b.last, final: b.final, answers: b.answers, host: make([]int32, rows)}
+	if _, err := n.copiesOn(set.all(), devices); err != nil {
+		return nil, err
+	}
+	o := &exampleOrder{data: set, streamed: n, rows: b.rows, last: b.last, final: b.final, answers: b.answers, host: make([]int32, rows)}
 	order := rand.New(rand.NewPCG(uint64(n.config.Seed), uint64(s.step)<<32|uint64(s.count))).Perm(b.rows)
 	for i := range o.host {
 		switch {
@@ -282,14 +285,20 @@ func (n *Net) upload(s *source, b *hostBlock, rows int, shuffle bool) (*exampleO
 		}
 	}
 	s.count++
-	return o, n.putOrder(o)
+	return o, n.putOrder(o, devices)
 }
 
-// putOrder puts the order of a block's examples on the device.
-func (n *Net) putOrder(o *exampleOrder) error {
-	a, err := n.session.Put(o.host, shapes.Make(dtypes.Int32, len(o.host)), 0)
-	o.arrays = copies{[]*session.Array{a}}
-	return err
+// putOrder puts the order of a block's examples on each device.
+func (n *Net) putOrder(o *exampleOrder, devices int) error {
+	o.arrays = nil
+	for d := range devices {
+		a, err := n.session.Put(o.host, shapes.Make(dtypes.Int32, len(o.host)), d)
+		if err != nil {
+			return err
+		}
+		o.arrays = append(o.arrays, []*session.Array{a})
+	}
+	return nil
 }
 
 // close ends the reading, and waits a moment for the iterator to return: it may not be one
@@ -393,7 +402,7 @@ func (r *run) uploaded(b *hostBlock) (*exampleOrder, error) {
 	if r.net.streamed != nil {
 		r.net.streamed(len(r.pending))
 	}
-	o, err := r.net.upload(r.source, b, r.data.N, !r.InOrder)
+	o, err := r.net.upload(r.source, b, r.data.N, !r.InOrder, r.devices)
 	if err != nil {
 		return nil, err
 	}

@@ -159,9 +159,6 @@ func (n *Net) run(ctx context.Context, data *Set, t Train, use plan.Use) (*run, 
 	if err != nil {
 		return nil, err
 	}
-	if data.stream != nil && plan.Devices > 1 {
-		return nil, n.refuseStream(data, fmt.Sprintf("training on %d devices", plan.Devices))
-	}
 	r := &run{Train: t, net: n, ctx: ctx, data: data, plan: plan}
 	r.began = time.Now()
 	r.snapshots.last = r.began

@@ -57,6 +57,7 @@ type training struct {
 	runs     [][2]int // data set and epochs
 	rounds   int
 	alone    []int   // batches that one GPU trains, too
+	stream   int     // examples at a time; 0: all are in the session
 	noise    float64 // by how much losses may differ, in proportion; default: 0.001
 }
 
@@ -99,7 +100,11 @@ func (tt *training) start(t *testing.T, s *session.Session, name string, devices
 	}
 	x := &trainer{name: name, uses: devices, net: n, took: make([][]float64, len(tt.runs))}
 	for i, count := range tt.examples {
-		data, err := n.Upload(fmt.Sprint(tt.net.Name, "/data", i), tt.data(t, count))
+		name, d := fmt.Sprint(tt.net.Name, "/data", i), tt.data(t, count)
+		data, err := n.Upload(name, d)
+		if tt.stream > 0 {
+			data, err = n.Stream(name, func(yield func(fit.Data, error) bool) { yield(d, nil) }, tt.stream)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,6 +153,9 @@ func TestTraining(t *testing.T) {
 	}
 	if !onGPUs() {
 		nets = []training{{net: models.MLP(16), data: images([3]int{28, 28, 1}), examples: []int{256}, batch: 32, runs: [][2]int{{0, 2}, {0, 5}}, rounds: 2}}
+		streamed := nets[0]
+		streamed.net.Name, streamed.stream, streamed.rounds = "stream", 96, 1
+		nets = append(nets, streamed)
 		t.Setenv("GAIDEN_CPU_DEVICES", "2")
 	}
 	t.Setenv("GAIDEN_MEMORY_FRACTION", "0.35") // a GPU has two sessions here
