@@ -76,22 +76,24 @@ func (s *Session) StartJob(j Job) (wire.JobInfo, error) {
 
 func (s *Session) oneJob(a wire.AskBody) (wire.JobInfo, error) {
 	ans, err := s.Ask(a)
+	return one(ans.Jobs, "jobs", err)
+}
+
+// one is what a request's answer has one of.
+func one[T any](l []T, what string, err error) (x T, _ error) {
+	if err == nil && len(l) != 1 {
+		err = wire.Errorf(wire.Internal, "session: got %d %s, want 1", len(l), what)
+	}
 	if err != nil {
-		return wire.JobInfo{}, err
+		return x, err
 	}
-	if len(ans.Jobs) != 1 {
-		return wire.JobInfo{}, wire.Errorf(wire.Internal, "session: got %d jobs, want 1", len(ans.Jobs))
-	}
-	return ans.Jobs[0], nil
+	return l[0], nil
 }
 
 // Jobs lists the jobs of the name space, including those that have ended.
 func (s *Session) Jobs() ([]wire.JobInfo, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Jobs})
-	if err != nil {
-		return nil, err
-	}
-	return ans.Jobs, nil
+	return ans.Jobs, err
 }
 
 // PauseJob pauses a job at the end of its current step.
@@ -146,20 +148,18 @@ func (s *Session) FollowJob(ctx context.Context, name string, from int, see func
 			at = next
 			continue
 		}
+		job, err := one(ans.Jobs, "jobs", err)
 		if err != nil {
 			return err
 		}
 		losses = 0
-		if len(ans.Jobs) != 1 {
-			return wire.Errorf(wire.Internal, "session: got %d jobs, want 1", len(ans.Jobs))
-		}
 		from += len(ans.Entries)
 		if see != nil {
-			if err := see(ans.Jobs[0], ans.Entries); err != nil {
+			if err := see(job, ans.Entries); err != nil {
 				return err
 			}
 		}
-		if ans.Jobs[0].State.Over() && from >= ans.Jobs[0].Entries {
+		if job.State.Over() && from >= job.Entries {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {

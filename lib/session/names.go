@@ -141,20 +141,14 @@ func (s *Session) Lock(ctx context.Context, prefix, purpose string, wait time.Du
 // List describes the named arrays whose names begin with prefix, sorted by name.
 func (s *Session) List(prefix string) ([]wire.ArrayInfo, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.List, Prefix: prefix})
-	if err != nil {
-		return nil, err
-	}
-	return ans.Arrays, nil
+	return ans.Arrays, err
 }
 
 // Delete deletes names and returns how many it deleted; a name that ends in * is a
 // prefix.
 func (s *Session) Delete(names ...string) (int, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Delete, Names: names})
-	if err != nil {
-		return 0, err
-	}
-	return ans.Count, nil
+	return ans.Count, err
 }
 
 // Pulse returns how many requests the session has received from other connections so
@@ -162,17 +156,11 @@ func (s *Session) Delete(names ...string) (int, error) {
 // idle while asked does not change and busy is false.
 func (s *Session) Pulse() (asked int, busy bool, err error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Pulse})
-	if err != nil {
-		return 0, false, err
-	}
-	return ans.Count, ans.Busy, nil
+	return ans.Count, ans.Busy, err
 }
 
 // Status returns the current state of the session.
 func (s *Session) Status() (*wire.Status, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Report})
-	if err != nil {
-		return nil, err
-	}
-	return ans.Status, nil
+	return ans.Status, err
 }

@@ -371,15 +371,15 @@ func (s *Session) Wait() error {
 }
 
 // Ask sends a request that is not performance-critical; see wire.Verb. Use it for
-// lists and switches of the session that have no method.
+// lists and switches of the session that have no method. With an error the answer is empty.
 func (s *Session) Ask(a wire.AskBody) (*wire.AnswerBody, error) {
 	s.pressure.age()
+	ans := &wire.AnswerBody{}
 	_, body, err := s.ask(wire.Ask, func(b []byte) []byte { return append(b, wire.JSON(a)...) })
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = wire.DecodeJSON(wire.Reply, body, ans)
 	}
-	var ans wire.AnswerBody
-	return &ans, wire.DecodeJSON(wire.Reply, body, &ans)
+	return ans, err
 }
 
 // Welcome returns what the session sent when the connection was opened: version,

@@ -34,10 +34,7 @@ func (s *Session) Save() (made bool, err error) {
 // Snapshots lists the snapshots of the name space, oldest first.
 func (s *Session) Snapshots() ([]wire.SnapshotInfo, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Snapshots})
-	if err != nil {
-		return nil, err
-	}
-	return ans.Snapshots, nil
+	return ans.Snapshots, err
 }
 
 // Rollback restores the names of the name space from a snapshot, given by its name,
@@ -69,21 +66,12 @@ func (s *Session) MarkCell(label string) error {
 // for these.
 func (s *Session) Undo() (int, error) {
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Undo})
-	if err != nil {
-		return 0, err
-	}
-	return ans.Count, nil
+	return ans.Count, err
 }
 
 func (s *Session) oneSnapshot(a wire.AskBody) (wire.SnapshotInfo, error) {
 	ans, err := s.Ask(a)
-	if err != nil {
-		return wire.SnapshotInfo{}, err
-	}
-	if len(ans.Snapshots) != 1 {
-		return wire.SnapshotInfo{}, wire.Errorf(wire.Internal, "session: got %d snapshots, want 1", len(ans.Snapshots))
-	}
-	return ans.Snapshots[0], nil
+	return one(ans.Snapshots, "snapshots", err)
 }
 
 // Discard deletes snapshots by name or number.
@@ -100,10 +88,7 @@ func (s *Session) Diff(from, to, prefix string) ([]wire.Difference, error) {
 		a.Names = append(a.Names, to)
 	}
 	ans, err := s.Ask(a)
-	if err != nil {
-		return nil, err
-	}
-	return ans.Differences, nil
+	return ans.Differences, err
 }
 
 // Export writes the named arrays that begin with prefix to a safetensors file on the
@@ -119,10 +104,7 @@ func (s *Session) Export(path, snapshot, prefix string, metadata map[string]stri
 		a.Names = []string{snapshot}
 	}
 	ans, err := s.Ask(a)
-	if err != nil {
-		return 0, err
-	}
-	return ans.Count, nil
+	return ans.Count, err
 }
 
 // Import reads a safetensors file on the session's machine, and binds each array to
@@ -134,10 +116,7 @@ func (s *Session) Import(path, prefix string) ([]wire.ArrayInfo, error) {
 		return nil, err
 	}
 	ans, err := s.Ask(wire.AskBody{Verb: wire.Import, Path: path, Prefix: prefix})
-	if err != nil {
-		return nil, err
-	}
-	return ans.Arrays, nil
+	return ans.Arrays, err
 }
 
 // Quota limits the device memory of the name space's arrays, in bytes; -1 removes the

@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,7 +12,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -74,9 +74,8 @@ func known() string { return strings.Join(slices.Sorted(maps.Keys(sizes)), ", ")
 // lay puts the tensors in the order of the format, wide types first, so that
 // each is aligned, and gives them their offsets.
 func (h *Header) lay() error {
-	sort.SliceStable(h.Tensors, func(i, j int) bool {
-		a, b := h.Tensors[i], h.Tensors[j]
-		return sizes[a.DType] > sizes[b.DType] || sizes[a.DType] == sizes[b.DType] && a.Name < b.Name
+	slices.SortStableFunc(h.Tensors, func(a, b Tensor) int {
+		return cmp.Or(cmp.Compare(sizes[b.DType], sizes[a.DType]), strings.Compare(a.Name, b.Name))
 	})
 	seen := make(map[string]bool, len(h.Tensors))
 	at := int64(0)
@@ -295,9 +294,8 @@ func (h *Header) finish(b []byte, ends []int64, size int64, damaged func(string,
 			return damaged("array %.80q lies at %d to %d, but %s%v takes %d bytes", x.Name, x.begin, ends[i], x.DType, x.Shape, x.Size())
 		}
 	}
-	sort.SliceStable(h.Tensors, func(i, j int) bool {
-		a, b := h.Tensors[i], h.Tensors[j]
-		return a.begin < b.begin || a.begin == b.begin && a.Size() < b.Size()
+	slices.SortStableFunc(h.Tensors, func(a, b Tensor) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.Size(), b.Size()))
 	})
 	at := int64(0)
 	for _, x := range h.Tensors {

@@ -1,9 +1,10 @@
 package gaidenkeep
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
-	"sort"
+	"slices"
 	"strings"
 	"unsafe"
 )
@@ -324,12 +325,8 @@ func collect(vars []Var, walkers []*walker, regions []region, join *join) []*gro
 // merge joins regions that overlap, so that every byte lies in one region. torn
 // is the owner of a region that does not fit into the one it overlaps, or -1.
 func merge(all []region, join *join) (merged []region, torn int) {
-	sort.SliceStable(all, func(i, j int) bool {
-		a, b := all[i], all[j]
-		if a.start() != b.start() {
-			return a.start() < b.start()
-		}
-		return a.size() > b.size()
+	slices.SortStableFunc(all, func(a, b region) int {
+		return cmp.Or(cmp.Compare(a.start(), b.start()), cmp.Compare(b.size(), a.size()))
 	})
 	for _, r := range all {
 		n := len(merged) - 1

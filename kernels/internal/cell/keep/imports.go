@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 
 	"gaiden/kernels/internal/cell"
@@ -120,11 +119,8 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 	}
 	out = append(out, keepImports(loads)...)
 	// Deterministic text, so that the same cell is found in the store again.
-	sort.Slice(out, func(i, j int) bool {
-		if out[i].Path != out[j].Path {
-			return out[i].Path < out[j].Path
-		}
-		return out[i].Name < out[j].Name
+	slices.SortFunc(out, func(a, b *parse.Import) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Name, b.Name))
 	})
 	var paths []string
 	for _, im := range out {

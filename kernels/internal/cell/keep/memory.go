@@ -1,10 +1,10 @@
 package keep
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -201,12 +201,8 @@ func (m *Memory) Entries() []Entry {
 		}
 	}
 	order := []string{"import", "const", "type", "var", "func", "method"}
-	sort.Slice(out, func(i, j int) bool {
-		a, b := slices.Index(order, out[i].Kind), slices.Index(order, out[j].Kind)
-		if a != b {
-			return a < b
-		}
-		return out[i].Name < out[j].Name
+	slices.SortFunc(out, func(a, b Entry) int {
+		return cmp.Or(slices.Index(order, a.Kind)-slices.Index(order, b.Kind), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }
@@ -349,18 +345,10 @@ func (m *Memory) reach(u *parse.Unit) (decls []*parse.Decl, loads []loadedVar, i
 			return own[name] || valued(name) || m.barred(name, u.Alone()) != ""
 		}))
 	}
-	sort.Slice(loads, func(i, j int) bool { return loads[i].ident < loads[j].ident })
-	sort.Slice(decls, func(i, j int) bool {
-		if decls[i].Cell != decls[j].Cell {
-			return decls[i].Cell < decls[j].Cell
-		}
-		return decls[i].Start < decls[j].Start
-	})
+	slices.SortFunc(loads, func(a, b loadedVar) int { return strings.Compare(a.ident, b.ident) })
+	slices.SortFunc(decls, func(a, b *parse.Decl) int { return cmp.Or(a.Cell-b.Cell, a.Start-b.Start) })
 	sortInits(decls)
-	for _, im := range m.imports {
-		imports = append(imports, im)
-	}
-	return decls, loads, imports
+	return decls, loads, slices.AppendSeq(imports, maps.Values(m.imports))
 }
 
 // sortInits puts init functions into the order of their names, as GoNB has it: Go
