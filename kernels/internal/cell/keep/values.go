@@ -35,7 +35,7 @@ func (m *Memory) Values() []Value {
 			v.Type, _, _ = u.typ.split(guessName)
 			v.Text = m.barred(name, false)
 			if v.Text == "" {
-				v.Text = "defined again in each cell that uses it: " + u.why
+				v.Text = "defined again in each cell that uses it"
 			}
 		}
 		out = append(out, v)
