@@ -80,11 +80,23 @@ func (t *trace) results(s *Set, out *Node, b batch, mask *Node) (sum, weight, ri
 	return sum, weight, right, t.sums(s, out, b, mask)
 }
 
+// headPieces are the rows of a batch for a head, cut into pieces of one size.
+type headPieces struct {
+	t             *trace
+	set           *Set
+	loss          losses.CrossEntropy
+	x             *Node // rows [pieces size in]
+	w, biases     *Node // the biases may be nil
+	labels, v     *Node // [pieces size]; v may be nil, as counts may
+	counts        *Node // 0 for rows that do not count
+	layer         string
+	first, number int // of the gradients in the state of the loop, and of pieces
+}
+
 // inPieces is results with the logits of some rows at a time, each of which counts as an
 // example there. The logits' gradients are used at once, for those of rows, weights and
 // biases, which wait for that of the loss.
 func (t *trace) inPieces(s *Set, h head, pieces int, b batch, mask *Node) (sum, weight, right, measured *Node) {
-	loss := t.net.lossOf(s).(losses.CrossEntropy)
 	n, rows := b.y.Shape().Dimensions[0], b.y.Shape().Size()
 	size := (rows + pieces - 1) / pieces
 	pieces = (rows + size - 1) / size
@@ -108,102 +120,32 @@ func (t *trace) inPieces(s *Set, h head, pieces int, b batch, mask *Node) (sum, 
 	if full && rows%size != 0 {
 		mask = Ones(t.g, shapes.Make(dtypes.Float32, n))
 	}
-	x, w, biases := cut(StopGradient(h.rows)), StopGradient(h.weights), h.biases
-	labels, v, counts := cut(Reshape(b.y, rows)), cut(each(b.v)), cut(each(mask))
+	names := t.net.model.Names()
+	p := &headPieces{t: t, set: s, loss: t.net.lossOf(s).(losses.CrossEntropy), x: cut(StopGradient(h.rows)), w: StopGradient(h.weights), biases: h.biases,
+		labels: cut(Reshape(b.y, rows)), v: cut(each(b.v)), counts: cut(each(mask)), layer: names[len(names)-1], number: pieces}
 	added := t.added
 	t.added = nil
-	names := t.net.model.Names()
-	forward, backward := names[len(names)-1]+"/forward", names[len(names)-1]+"/backward"
-	at := func(x, i *Node) *Node {
-		if x == nil {
-			return nil
-		}
-		return Reshape(window(i, 1, ZerosLike(i))(x), x.Shape().Dimensions[1:]...)
-	}
-	turn := func(i *Node, state []*Node) []*Node {
-		t.mark(forward)
-		x := at(x, i)
-		logits := MatMul(x, w)
-		if biases != nil {
-			logits = Add(logits, ExpandLeftToRank(StopGradient(biases), 2))
-		}
-		if logits.DType() != dtypes.Float32 {
-			logits = OptimizationBarriers(logits)[0] // else a GPU has them in memory as float32
-		}
-		wide := t.float(logits)
-		piece, counts := batch{y: at(labels, i), v: at(v, i)}, at(counts, i)
-		var slope *Node
-		if t.training && loss.Plain() {
-			slope = t.slope(loss, wide, &piece, counts)
-		}
-		sum, weight, right := t.score(loss, wide, piece, counts)
-		next := []*Node{sum, weight, right}
-		if m := t.sums(s, wide, piece, counts); m != nil {
-			next = append(next, m)
-		}
-		if t.training {
-			if slope == nil {
-				t.mark("loss/backward")
-				slope = gradient.Final(sum, logits)[0]
-			}
-			t.mark(backward)
-			low := ConvertDType(slope, w.DType())
-			next = append(next, t.float(DotGeneral(x, []int{0}, nil, low, []int{0}, nil)))
-			if biases != nil {
-				next = append(next, ReduceSum(t.float(slope), 0))
-			}
-			for k, more := range next {
-				next[k] = Add(state[k], more)
-			}
-			toRows := Reshape(DotGeneral(low, []int{1}, nil, w, []int{1}, nil), append([]int{1}, x.Shape().Dimensions...)...)
-			return append(next, DynamicUpdateSlice(state[len(next)], toRows, []*Node{i, ZerosLike(i), ZerosLike(i)}))
-		}
-		for k, more := range next {
-			next[k] = Add(state[k], more)
-		}
-		return next
-	}
-	state := []*Node{t.scalar(float32(0)), t.scalar(float32(0)), t.scalar(float32(0))}
-	sums := t.net.measured(s).size()
-	if sums > 0 {
-		state = append(state, Zeros(t.g, shapes.Make(dtypes.Float32, sums)))
-	}
-	first := len(state) // of the gradients
-	if t.training {
-		state = append(state, Zeros(t.g, shapes.Make(dtypes.Float32, w.Shape().Dimensions...)))
-		if biases != nil {
-			state = append(state, Zeros(t.g, shapes.Make(dtypes.Float32, biases.Shape().Dimensions...)))
-		}
-		state = append(state, ZerosLike(x))
-	}
-	// The first piece is not in the loop: see accumulated.
-	zero, one, limit := t.scalar(int32(0)), t.scalar(int32(1)), t.scalar(int32(pieces))
-	if state = turn(zero, state); pieces > 1 {
-		state = t.while(one, one, limit, state, turn)
-	}
-	for i := range state {
-		state[i] = StopGradient(state[i])
-	}
+	state := p.all()
 	sum, weight, right = state[0], state[1], state[2]
-	if sums > 0 {
+	if p.first > 3 {
 		measured = state[3]
 	}
 	if t.training {
 		wrt := []*Node{h.weights}
-		if biases != nil {
-			wrt = append(wrt, biases)
+		if h.biases != nil {
+			wrt = append(wrt, h.biases)
 		}
 		last := len(state) - 1
 		state[last] = Slice(Reshape(state[last], pieces*size, -1), AxisRange(0, rows))
 		sum = gradient.Define(sum, append(wrt, h.rows), func(v *Node) (l []*Node) {
-			t.mark(backward)
-			for _, x := range state[first:] {
+			t.mark(p.layer + "/backward")
+			for _, x := range state[p.first:] {
 				l = append(l, Mul(x, ConvertDType(v, x.DType())))
 			}
 			return l
 		})
 	}
-	if loss.Plain() && (b.v == nil || b.v.Rank() == 1) { // an example's loss is the mean of its rows
+	if p.loss.Plain() && (b.v == nil || b.v.Rank() == 1) { // an example's loss is the mean of its rows
 		sum, weight = DivScalar(sum, float64(rows/n)), DivScalar(weight, float64(rows/n))
 		if b.v == nil && full {
 			weight = t.scalar(float32(n))
@@ -213,6 +155,85 @@ func (t *trace) inPieces(s *Set, h head, pieces int, b batch, mask *Node) (sum, 
 		sum = Add(sum, Mul(added, weight))
 	}
 	return sum, weight, right, measured
+}
+
+// all does all pieces: the sums of losses, weights, right answers and metrics, and, in training,
+// the gradients for weights, biases and rows.
+func (p *headPieces) all() []*Node {
+	t := p.t
+	state := []*Node{t.scalar(float32(0)), t.scalar(float32(0)), t.scalar(float32(0))}
+	if sums := t.net.measured(p.set).size(); sums > 0 {
+		state = append(state, Zeros(t.g, shapes.Make(dtypes.Float32, sums)))
+	}
+	p.first = len(state)
+	if t.training {
+		state = append(state, Zeros(t.g, shapes.Make(dtypes.Float32, p.w.Shape().Dimensions...)))
+		if p.biases != nil {
+			state = append(state, Zeros(t.g, shapes.Make(dtypes.Float32, p.biases.Shape().Dimensions...)))
+		}
+		state = append(state, ZerosLike(p.x))
+	}
+	// The first piece is not in the loop: see accumulated.
+	zero, one, limit := t.scalar(int32(0)), t.scalar(int32(1)), t.scalar(int32(p.number))
+	if state = p.turn(zero, state); p.number > 1 {
+		state = t.while(one, one, limit, state, p.turn)
+	}
+	for i := range state {
+		state[i] = StopGradient(state[i])
+	}
+	return state
+}
+
+// turn does one piece.
+func (p *headPieces) turn(i *Node, state []*Node) []*Node {
+	t := p.t
+	at := func(x *Node) *Node {
+		if x == nil {
+			return nil
+		}
+		return Reshape(window(i, 1, ZerosLike(i))(x), x.Shape().Dimensions[1:]...)
+	}
+	t.mark(p.layer + "/forward")
+	x := at(p.x)
+	logits := MatMul(x, p.w)
+	if p.biases != nil {
+		logits = Add(logits, ExpandLeftToRank(StopGradient(p.biases), 2))
+	}
+	if logits.DType() != dtypes.Float32 {
+		logits = OptimizationBarriers(logits)[0] // else a GPU has them in memory as float32
+	}
+	wide := t.float(logits)
+	piece, counts := batch{y: at(p.labels), v: at(p.v)}, at(p.counts)
+	var slope *Node
+	if t.training && p.loss.Plain() {
+		slope = t.slope(p.loss, wide, &piece, counts)
+	}
+	sum, weight, right := t.score(p.loss, wide, piece, counts)
+	next := []*Node{sum, weight, right}
+	if m := t.sums(p.set, wide, piece, counts); m != nil {
+		next = append(next, m)
+	}
+	if t.training && slope == nil {
+		t.mark("loss/backward")
+		slope = gradient.Final(sum, logits)[0]
+	}
+	var low *Node
+	if t.training {
+		t.mark(p.layer + "/backward")
+		low = ConvertDType(slope, p.w.DType())
+		next = append(next, t.float(DotGeneral(x, []int{0}, nil, low, []int{0}, nil)))
+		if p.biases != nil {
+			next = append(next, ReduceSum(t.float(slope), 0))
+		}
+	}
+	for k, more := range next {
+		next[k] = Add(state[k], more)
+	}
+	if t.training {
+		toRows := Reshape(DotGeneral(low, []int{1}, nil, p.w, []int{1}, nil), append([]int{1}, x.Shape().Dimensions...)...)
+		next = append(next, DynamicUpdateSlice(state[len(next)], toRows, []*Node{i, ZerosLike(i), ZerosLike(i)}))
+	}
+	return next
 }
 
 // slope is the gradient of the logits of a piece, and computes its losses, which the piece has
