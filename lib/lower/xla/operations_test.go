@@ -10,7 +10,8 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	_ "gaiden/lib/gradient"
+	"gaiden/lib/gradient"
+	"gaiden/lib/models"
 )
 
 // differentiable are operations of GoMLX as nets call them, of 24 numbers that are all different.
@@ -157,6 +158,30 @@ func images(x *Node) *Node { return Reshape(x, 1, 4, 6, 1) }
 func kernel(x *Node, dims ...int) *Node {
 	k := Cos(IotaFull(x.Graph(), shapes.Make(x.DType(), dims...)))
 	return Mul(k, ReduceAllMean(x)) // so that it has a gradient, too
+}
+
+// TestTies holds the gradients where there is more than one slope to PyTorch's.
+func TestTies(t *testing.T) {
+	backend := cpu(t)
+	for name, tt := range map[string]struct {
+		of      func(x *Node) *Node
+		x, want []float32
+	}{
+		"Abs":                        {Abs, []float32{0, 1, -2}, []float32{0, 1, -1}},
+		"ReduceMax":                  {func(x *Node) *Node { return ReduceMax(x, 0) }, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
+		"ReduceAllMax":               {ReduceAllMax, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
+		"ReduceMin":                  {func(x *Node) *Node { return ReduceMin(Reshape(x, 2, 2), 1) }, []float32{5, 5, 3, 4}, []float32{0.5, 0.5, 1, 0}},
+		"GlobalMaxPool":              {func(x *Node) *Node { return models.GlobalMaxPool{}.Apply(nil, Reshape(x, 1, 4, 1)) }, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
+		"maxima that are not shared": {func(x *Node) *Node { return gradient.EachMax(x, 0) }, []float32{1, 1, -2}, []float32{1, 1, 0}},
+	} {
+		got := MustExecOnce(backend, func(x *Node) *Node { return Gradient(ReduceAllSum(tt.of(x)), x)[0] }, tt.x).Value().([]float32)
+		for i, w := range tt.want {
+			if math.Abs(float64(got[i]-w)) > 1e-6 {
+				t.Errorf("%s: the gradient at %v is %v, want %v", name, tt.x, got, tt.want)
+				break
+			}
+		}
+	}
 }
 
 // TestDifferentiable holds the gradients of operations to finite differences.

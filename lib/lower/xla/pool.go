@@ -6,6 +6,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/gradient"
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
@@ -41,7 +42,7 @@ func (l Lowering) reading(x *Node, p models.MaxPool2D) *Node {
 	if lower.PairwiseMaxima(l.Target, d[3]) {
 		return greatest(windows)
 	}
-	return ReduceMax(windows, 2, 4)
+	return gradient.EachMax(windows, 2, 4)
 }
 
 // overlapping are windows for max pooling that may lie over each other, or on
