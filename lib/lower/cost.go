@@ -53,6 +53,9 @@ const (
 	// PackedArrays is how many arrays a state has at least that is packed: to run a program
 	// costs the host about 2 µs for each.
 	PackedArrays = 100
+	// PackedCopies is how many copies of a packed state there are for a moment, when it gets its
+	// names: as it was, packed, and as it is.
+	PackedCopies = 3
 	// lookupRows is how many rows a table has at most whose gradient is a product.
 	lookupRows = 1024
 	// ManyClasses is how many classes a cross entropy has at least that is a kernel of its own,

@@ -290,6 +290,10 @@ func (p *Plan) packs() bool {
 			return false
 		}
 	}
+	if m := t.Target.Memory; m > 0 && lower.PackedCopies*t.StateBytes > m {
+		p.because("state not packed: there is no memory for %d copies of it", lower.PackedCopies)
+		return false
+	}
 	p.because("state packed: %d arrays would cost the host 2 µs each at every step", t.StateArrays)
 	return true
 }

@@ -251,6 +251,8 @@ func TestPacked(t *testing.T) {
 		{"a state that is carried", func(q *Training) { q.Carries = true }, false},
 		{"a job", func(q *Training) { q.Use = Job }, false},
 		{"a comparison", func(q *Training) { q.Use = Comparison }, false},
+		{"a large state", func(q *Training) { q.StateBytes, q.Target.Memory = 30<<30, 100<<30 }, true},
+		{"no memory for three copies", func(q *Training) { q.StateBytes, q.Target.Memory = 34<<30, 100<<30 }, false},
 		{"float64", func(q *Training) {
 			q.Variables = []Variable{{Shape: shapes.Make(dtypes.Float64, 2), Trainable: true}}
 		}, false},
