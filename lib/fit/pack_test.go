@@ -86,6 +86,7 @@ func TestPackedIn16Bits(t *testing.T) {
 	for name, c := range map[string]Config{
 		"averaged": {BF16: true, Optimizer: optim.EMA{Optimizer: optim.AdamW{}}},
 		"frozen":   {BF16: true, Optimizer: optim.Groups{Optimizer: optim.SGD{Momentum: 0.9}, Groups: []optim.Group{{Names: []string{"l2/*"}, Frozen: true}}}},
+		"devices":  {BF16: true, Optimizer: optim.Adam{}, Devices: 2, AllDevices: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want []float32
@@ -93,7 +94,7 @@ func TestPackedIn16Bits(t *testing.T) {
 				n := attach(t, s, fmt.Sprint(name, packed), models.MLP(32), c)
 				n.packing = packed
 				data := load(t, n, "data16", digits(40, n.model.Input, 1))
-				h, err := n.Fit(data, Train{Epochs: 4, Batch: 12, Validation: data})
+				h, err := n.Fit(data, Train{Epochs: 4, Batch: 12, Accumulate: map[string]int{"frozen": 3}[name], Validation: data})
 				if err != nil {
 					t.Fatal(err)
 				}
