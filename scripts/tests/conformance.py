@@ -161,7 +161,7 @@ class Kernel(unittest.TestCase):
         for want in ("[2]\n", "[1]\n", "[2]\n"):
             self.assertEqual(self.text(self.run_cell(get)[1]), want)  # looking changes nothing
             reply, msgs = self.run_cell("%rollback")
-            self.assertIn("the last cell is undone: 1 array as", self.text(msgs))
+            self.assertIn("undone: the last cell that changed arrays; 1 array as", self.text(msgs))
 
     def test_second_notebook_reads_by_name(self):
         put = ('s, err := session.Config{Space: "first"}.Open()\nif err != nil { panic(err) }\na, err := s.Put([]float32{7}, shapes.Make(dtypes.Float32, 1), 0)\n'
