@@ -37,7 +37,7 @@ func TestTargets(t *testing.T) {
 		{"labels of one unit", 1, losses.CrossEntropy{}, []int32{0, 0}, nil, "one class: want a unit for each class, or numbers as []float32 with losses.BinaryCrossEntropy"},
 		{"labels of one unit, without a loss", 1, nil, []int32{0, 0}, nil, "one class: want a unit for each class"},
 		{"float labels of one unit", 1, losses.CrossEntropy{}, []float32{0, 0}, nil, "one class: want a unit for each class"},
-		{"labels as floats, without a loss", 3, nil, []float32{2, 0}, nil, "got 1 numbers an example, want 3: layer out of linear returns [3]; labels are integers, such as []int32"},
+		{"labels as floats, without a loss", 3, nil, []float32{2, 0}, nil, "got 1 number an example, want 3: layer out of linear returns [3]; for labels of classes, want integers, such as []int32"},
 		{"no label", 3, losses.CrossEntropy{}, []float32{2, 0.5}, nil, "target 1 is 0.5: cross entropy wants labels, 0 to 2"},
 		{"no number", 3, losses.CrossEntropy{}, []float32{2, nan}, nil, "target 1 is NaN"},
 		{"probabilities", 3, losses.CrossEntropy{}, []float32{0.5, 0.5, 0, 0, 1, 0}, nil, "targets of example 0 are 0.5 0.5 0: cross entropy wants one label an example"},

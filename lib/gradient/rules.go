@@ -37,13 +37,6 @@ func init() {
 		}
 		return convert(node, v, s)
 	}
-	abs := VJPRegistration[NodeTypeAbs]
-	VJPRegistration[NodeTypeAbs] = func(node *Node, v []*Node, s shapes.Shape) []*Node {
-		if x := node.Inputs()[0]; x.DType().IsFloat() { // GoMLX's has a slope of 1 at 0
-			return []*Node{Mul(v[0], StopGradient(Sign(x)))}
-		}
-		return abs(node, v, s)
-	}
 	// The gradient for a complex number is that for its real part, and i times that for its
 	// imaginary part. Of a function with a complex derivative it is v times the conjugate of
 	// that, and GoMLX multiplies by the derivative itself.
