@@ -54,17 +54,13 @@ func whole(x, w *Node, stride int, pads [2][2]int) *Node {
 
 // library is XLA's convolution of images [n height width in] with weights
 // [kernel kernel in out], but for what by names as products.
-//
-// The gradient of x is written out here: GoMLX v0.28.2 shifts it by one place
-// when the kernel's size is even.
 func (l Lowering) library(x, w *Node, stride int, pads [2][2]int, by lower.Split) *Node {
 	k := w.Shape().Dimensions[0]
-	for _, p := range pads {
-		if max(p[0], p[1]) > 2*((k-1)/2) { // GoMLX derives nothing for such padding, and refuses
-			x, pads = frame(x, pads), [2][2]int{}
-		}
+	plain := func(x, w *Node) *Node { return Convolve(x, w).Strides(stride).PaddingPerDim(pads[:]).Done() }
+	image, weights := x, w
+	if by.Image || by.Rows || by.Output {
+		image = StopGradient(x)
 	}
-	image, weights := StopGradient(x), w
 	if by.Weights || by.Taps || by.Parts > 1 {
 		weights = StopGradient(w)
 	}
@@ -72,39 +68,27 @@ func (l Lowering) library(x, w *Node, stride int, pads [2][2]int, by lower.Split
 	if by.Output {
 		y = convolveBlocks(image, weights, pads)
 	} else {
-		y = Convolve(image, weights).Strides(stride).PaddingPerDim(pads[:]).Done()
+		y = plain(image, weights)
 	}
 	switch {
 	case by.Weights:
-		y = derived(y, w, func(v *Node) *Node { return weightsProduct(image, v, pads) })
+		y = derived(y, w, func(v *Node) *Node { return weightsProduct(StopGradient(x), v, pads) })
 	case by.Taps:
-		y = derived(y, w, func(v *Node) *Node { return l.tapsProduct(image, v, k, k, stride, pads) })
+		y = derived(y, w, func(v *Node) *Node { return l.tapsProduct(StopGradient(x), v, k, k, stride, pads) })
 	case by.Parts > 1:
-		y = derived(y, w, func(v *Node) *Node { return weightsInParts(image, v, k, stride, pads, by.Parts) })
+		y = derived(y, w, func(v *Node) *Node { return weightsInParts(StopGradient(x), v, k, stride, pads, by.Parts) })
 	}
-	return derived(y, x, func(v *Node) *Node {
-		d, out := x.Shape().Dimensions, v.Shape().Dimensions
-		switch {
-		case by.Image:
-			return imageProduct(v, w)
-		case by.Rows:
-			return imageRows(v, w, d[1], d[2], pads)
-		}
-		var back [2][2]int
-		for i, p := range pads {
-			// Rows that no window reached get zeros: they are padding here.
-			back[i] = [2]int{k - 1 - p[0], d[1+i] + p[0] - 1 - (out[1+i]-1)*stride}
-		}
-		// Inputs and outputs are exchanged by the axes, not by a transposition: so
-		// XLA sees that it is an input's gradient, for which cuDNN has kernels.
-		axes := ConvolveAxesConfig{InputBatch: 0, InputSpatial: []int{1, 2}, InputChannels: 3, KernelSpatial: []int{0, 1}, KernelInputChannels: 3,
-			KernelOutputChannels: 2, OutputBatch: 0, OutputSpatial: []int{1, 2}, OutputChannels: 3}
-		c := Convolve(v, Reverse(w, 0, 1)).AxesConfig(axes).PaddingPerDim(back[:])
-		if stride > 1 {
-			c = c.InputDilationPerAxis(stride, stride)
-		}
-		return c.Done()
-	})
+	switch d := x.Shape().Dimensions; {
+	case by.Image:
+		y = derived(y, x, func(v *Node) *Node { return imageProduct(v, w) })
+	case by.Rows:
+		y = derived(y, x, func(v *Node) *Node { return imageRows(v, w, d[1], d[2], pads) })
+	case by.Output:
+		y = derived(y, x, func(v *Node) *Node {
+			return gradient.Of(func(in []*Node) *Node { return plain(in[0], StopGradient(w)) }, []*Node{x}, v)[0]
+		})
+	}
+	return y
 }
 
 // patches is a convolution as one product: the kernel's taps, each a shifted
