@@ -8,7 +8,6 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/model"
 )
 
 // Gradients of operations for which GoMLX v0.28.2 has none.
@@ -23,7 +22,7 @@ func init() {
 			inside := LogicalAnd(GreaterOrEqual(in[1], in[0]), LessOrEqual(in[1], in[2]))
 			return []*Node{nil, Where(inside, v, ZerosLike(v)), nil}
 		},
-		NodeTypeReduceMin: extremum,
+		NodeTypeReduceMax: extremum, NodeTypeReduceMin: extremum,
 		NodeTypeAtan2: func(_ *Node, in []*Node, v *Node) []*Node {
 			v = Div(v, Add(Square(in[0]), Square(in[1])))
 			return []*Node{summed(Mul(v, in[1]), in[0]), summed(Neg(Mul(v, in[0])), in[1])}
@@ -50,13 +49,6 @@ func init() {
 		VJPRegistration[kind] = func(y *Node, v []*Node, _ shapes.Shape) []*Node { return rule(y, y.Inputs(), v[0]) }
 	}
 	VJPRegistration[NodeTypeSort] = sorted
-	each := VJPRegistration[NodeTypeReduceMax]
-	VJPRegistration[NodeTypeReduceMax] = func(y *Node, v []*Node, s shapes.Shape) []*Node {
-		if undivided(y.Graph())[y] {
-			return each(y, v, s)
-		}
-		return extremum(y, y.Inputs(), v[0])
-	}
 }
 
 func constant(_ *Node, in []*Node, _ *Node) []*Node { return make([]*Node, len(in)) }
@@ -88,26 +80,6 @@ func extremum(y *Node, in []*Node, v *Node) []*Node {
 	spread := func(y *Node) *Node { return BroadcastToShape(Reshape(y, dims...), x.Shape()) }
 	is := ConvertDType(Equal(x, spread(y)), x.DType())
 	return []*Node{Mul(spread(Div(v, ReduceSum(is, over...))), is)}
-}
-
-// EachMax is ReduceMax with a gradient that each of equal maxima gets in full: it takes no
-// time to count them.
-func EachMax(x *Node, axes ...int) *Node {
-	y := ReduceMax(x, axes...)
-	undivided(x.Graph())[y] = true
-	return y
-}
-
-// undivided are the maxima of EachMax in a graph.
-func undivided(g *Graph) map[*Node]bool {
-	const key = "/gaiden/each maximum"
-	all, _ := model.GetGraphParam(g, key)
-	of, _ := all.(map[*Node]bool)
-	if of == nil {
-		of = map[*Node]bool{}
-		model.SetGraphParam(g, key, of)
-	}
-	return of
 }
 
 // product is the gradient of a product of numbers, one or more of which may be 0.

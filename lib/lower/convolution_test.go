@@ -64,16 +64,3 @@ func TestBiasParts(t *testing.T) {
 		}
 	}
 }
-
-// TestPairwiseMaxima holds where max pooling compares two arrays at a time.
-func TestPairwiseMaxima(t *testing.T) {
-	for _, tt := range []struct {
-		platform string
-		channels int
-		want     bool
-	}{{"cpu", 31, true}, {"", 1, true}, {"cpu", 32, false}, {"cuda", 6, false}} {
-		if got := PairwiseMaxima(Target{Platform: tt.platform}, tt.channels); got != tt.want {
-			t.Errorf("%q, %d channels: got %t", tt.platform, tt.channels, got)
-		}
-	}
-}

@@ -137,10 +137,6 @@ const (
 	// batch may have: what a cache holds.
 	LargestTiles = 6 << 20
 
-	// Max pooling on a CPU.
-
-	pairwiseChannels = 32 // channels: below it XLA's reduction is slower than maxima of pairs of arrays
-
 	// Sums of biases' gradients on a GPU.
 
 	blockRows = 128  // rows that a block of XLA's reduction takes at once

@@ -35,7 +35,3 @@ func BiasParts(t Target, rows int) int {
 	}
 	return 1
 }
-
-// PairwiseMaxima says whether max pooling of windows that lie side by side takes maxima of
-// two arrays at a time: XLA's reduction is slow on a CPU where channels are few.
-func PairwiseMaxima(t Target, channels int) bool { return t.CPU() && channels < pairwiseChannels }

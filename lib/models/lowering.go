@@ -3,8 +3,6 @@ package models
 import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
-
-	"gaiden/lib/gradient"
 )
 
 // Lowering writes the operations of layers whose best form depends on what a program is
@@ -122,12 +120,6 @@ func padded(x *Node, axis, before, after int) *Node {
 
 // MaxPool is [Lowering]'s.
 func (Plain) MaxPool(x *Node, l MaxPool2D, _ Again) *Node {
-	if l.Gradient == Mask && l.Stride == l.Window && l.Pad == 0 {
-		d := x.Shape().Dimensions
-		height, width := d[1]/l.Stride, d[2]/l.Stride
-		x = Slice(x, AxisRange(), AxisRange(0, height*l.Stride), AxisRange(0, width*l.Stride))
-		return gradient.EachMax(Reshape(x, d[0], height, l.Stride, width, l.Stride, d[3]), 2, 4)
-	}
 	return MaxPool(x).Window(l.Window).Strides(l.Stride).PaddingPerDim([][2]int{{l.Pad, l.Pad}, {l.Pad, l.Pad}}).Done()
 }
 

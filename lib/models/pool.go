@@ -7,19 +7,16 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 )
 
-// Pooling is how max pooling hands its gradient back. All three give the same
-// where each window has one maximum.
+// Pooling is how max pooling hands its gradient back. All three give it to the first maximum of
+// a window, as PyTorch and JAX do.
 type Pooling int
 
 const (
-	// Mask compares the image with the maximum: notebook 02's fast way. Equal
-	// maxima of a window each get the gradient. Where windows lie over each other
-	// or on padding, each keeps the place of its first maximum, and that gets the
-	// gradient.
+	// Mask keeps the place of each window's first maximum and compares all places with it:
+	// notebook 02's fast way.
 	Mask Pooling = iota
-	// SelectAndScatter is XLA's op for it: the first maximum gets the gradient. On a
-	// GPU, where windows lie over each other, the sums are in no fixed order: a
-	// second run can differ in the last bits.
+	// SelectAndScatter is XLA's op for it. On a GPU, where windows lie over each other, the sums
+	// are in no fixed order: a second run can differ in the last bits.
 	SelectAndScatter
 	// IndexedFill writes the gradient into zeros at the index of the first
 	// maximum: notebook 02's slow way, kept to be measured. Its line

@@ -10,7 +10,6 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/gradient"
 	"gaiden/lib/models"
 )
 
@@ -174,7 +173,10 @@ func TestTies(t *testing.T) {
 		"ReduceAllMax":                   {ReduceAllMax, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
 		"ReduceMin":                      {func(x *Node) *Node { return ReduceMin(Reshape(x, 2, 2), 1) }, []float32{5, 5, 3, 4}, []float32{0.5, 0.5, 1, 0}},
 		"GlobalMaxPool":                  {func(x *Node) *Node { return models.GlobalMaxPool{}.Apply(nil, Reshape(x, 1, 4, 1)) }, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
-		"maxima that are not shared":     {func(x *Node) *Node { return gradient.EachMax(x, 0) }, []float32{1, 1, -2}, []float32{1, 1, 0}},
+		"MaxPool2D":                      {pool(2), []float32{1, 0, 1, 1, 2, 0, 2, 2, 0, 3, 3, 3, 0, 0, 3, 3}, []float32{0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0}},
+		"MaxPool1D":                      {func(x *Node) *Node { return models.MaxPool1D{Window: 2}.Apply(nil, Reshape(x, 1, 6, 1)) }, []float32{1, 1, 2, 3, 3, 2}, []float32{1, 0, 0, 1, 1, 0}},
+		"MaxPool1D of 3":                 {func(x *Node) *Node { return models.MaxPool1D{Window: 3, Stride: 1}.Apply(nil, Reshape(x, 1, 4, 1)) }, []float32{1, 1, 1, 1}, []float32{1, 1, 0, 0}},
+		"MaxPool2D of 4":                 {pool(4), []float32{0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0, 1, 1, 1, 1}, []float32{0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}},
 	} {
 		got := MustExecOnce(backend, func(x *Node) *Node { return Gradient(ReduceAllSum(tt.of(x)), x)[0] }, tt.x).Value().([]float32)
 		for i, w := range tt.want {
@@ -184,6 +186,10 @@ func TestTies(t *testing.T) {
 			}
 		}
 	}
+}
+
+func pool(window int) func(x *Node) *Node {
+	return func(x *Node) *Node { return models.MaxPool2D{Window: window}.Apply(nil, Reshape(x, 1, 4, 4, 1)) }
 }
 
 // TestDifferentiable holds the gradients of operations to finite differences.

@@ -6,43 +6,41 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/gradient"
-	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
 // MaxPool is max pooling with the gradient that p names. Where the gradient reads the
 // image, the image is computed again if there is a way.
 func (l Lowering) MaxPool(x *Node, p models.MaxPool2D, again models.Again) *Node {
-	stride := p.Stride
-	if p.Gradient == models.Mask && (p.Pad > 0 || stride != p.Window) {
-		return overlapping{p.Window, stride, p.Pad}.pool(x) // which keeps positions, not the image
+	switch apart := p.Stride == p.Window && p.Pad == 0; {
+	case p.Gradient == models.Mask && !apart:
+		return overlapping{p.Window, p.Stride, p.Pad}.pool(x)
+	case p.Gradient == models.Mask:
+		return l.firstMax(windows(x, p.Window)) // both keep places, not the image
+	case p.Gradient == models.IndexedFill && apart:
+		return reading(func(x *Node) *Node { return indexed(windows(x, p.Window)) }, x, again)
 	}
-	pool := func(x *Node) *Node { return l.reading(x, p) }
+	return reading(func(x *Node) *Node {
+		return MaxPool(x).Window(p.Window).Strides(p.Stride).PaddingPerDim([][2]int{{p.Pad, p.Pad}, {p.Pad, p.Pad}}).Done()
+	}, x, again)
+}
+
+// reading is a pooling whose gradient reads the image.
+func reading(pool func(x *Node) *Node, x *Node, again models.Again) *Node {
 	if again != nil {
 		return pooled(pool, x, again)
 	}
 	return pool(x)
 }
 
-// reading is a pooling whose gradient reads the image.
-func (l Lowering) reading(x *Node, p models.MaxPool2D) *Node {
-	d, stride := x.Shape().Dimensions, p.Stride
-	if p.Gradient != models.Mask && (p.Gradient == models.SelectAndScatter || stride != p.Window || p.Pad > 0) {
-		return MaxPool(x).Window(p.Window).Strides(stride).PaddingPerDim([][2]int{{p.Pad, p.Pad}, {p.Pad, p.Pad}}).Done()
+// windows are those of images that lie side by side: [n height window width window channels].
+func windows(x *Node, window int) *Node {
+	d := x.Shape().Dimensions
+	height, width := d[1]/window, d[2]/window
+	if height*window != d[1] || width*window != d[2] {
+		x = Slice(x, AxisRange(), AxisRange(0, height*window), AxisRange(0, width*window), AxisRange())
 	}
-	height, width := d[1]/stride, d[2]/stride
-	if height*stride != d[1] || width*stride != d[2] {
-		x = Slice(x, AxisRange(), AxisRange(0, height*stride), AxisRange(0, width*stride), AxisRange())
-	}
-	windows := Reshape(x, d[0], height, stride, width, stride, d[3])
-	if p.Gradient == models.IndexedFill {
-		return indexed(windows)
-	}
-	if lower.PairwiseMaxima(l.Target, d[3]) {
-		return greatest(windows)
-	}
-	return gradient.EachMax(windows, 2, 4)
+	return Reshape(x, d[0], height, window, width, window, d[3])
 }
 
 // overlapping are windows for max pooling that may lie over each other, or on
@@ -96,32 +94,43 @@ func (o overlapping) back(v, at *Node, height, width int) *Node {
 	return Slice(added(parts), AxisRange(), AxisRange(o.pad, height-o.pad), AxisRange(o.pad, width-o.pad), AxisRange())
 }
 
-// greatest is ReduceMax of windows [n height window width window channels], value and
-// gradient, by maxima of two arrays at a time. The barrier is for all to read one image:
-// XLA would compute it again for each of the parts, and a maximum is looked for among
-// numbers whose last bit may differ from its own.
-func greatest(windows *Node) *Node {
-	d := windows.Shape().Dimensions
-	image := OptimizationBarrier(StopGradient(windows))
-	x := Reshape(image, d[0], d[1], d[2], d[3]*d[4]*d[5])
-	rows := maxima(d[2], func(k int) *Node { return Slice(x, AxisRange(), AxisRange(), AxisElem(k)) })
-	rows = Reshape(rows, d[0], d[1], d[3], d[4]*d[5])
-	y := maxima(d[4], func(k int) *Node {
-		return Slice(rows, AxisRange(), AxisRange(), AxisRange(), AxisRange(k*d[5], (k+1)*d[5]))
+// firstMax is the maximum of each of some windows, [n height width channels], by maxima of two
+// arrays at a time, and keeps the place of the first one, row by row, for the backward pass.
+func (l Lowering) firstMax(windows *Node) *Node {
+	g, d := windows.Graph(), windows.Shape().Dimensions
+	place := dtypes.Float32 // as wide as most images: a CPU computes both in vectors of one length
+	if !l.Target.CPU() && d[2] <= 16 {
+		place = dtypes.Uint8 // takes less memory
+	}
+	number := func(k int) *Node { return Const(g, float32(k)) }
+	x := Reshape(StopGradient(windows), d[0], d[1], d[2], d[3], d[4]*d[5])
+	y, at := first(d[4], func(k int) (y, at *Node) { // of each row of a window
+		y = Slice(x, AxisRange(), AxisRange(), AxisRange(), AxisRange(), AxisRange(k*d[5], (k+1)*d[5]))
+		return y, BroadcastToDims(number(k), y.Shape().Dimensions...)
 	})
-	return derived(y, windows, func(v *Node) *Node {
+	all, places := y, at
+	y, at = first(d[2], func(k int) (y, at *Node) {
+		of := func(x *Node) *Node { return Slice(x, AxisRange(), AxisRange(), AxisElem(k)) }
+		return of(all), Add(of(places), number(k*d[4]))
+	})
+	at = ConvertDType(at, place)
+	return derived(Reshape(y, d[0], d[1], d[3], d[5]), windows, func(v *Node) *Node {
 		spread := func(x *Node) *Node { return BroadcastToDims(Reshape(x, d[0], d[1], 1, d[3], 1, d[5]), d...) }
-		return Where(Equal(image, spread(y)), spread(v), ZerosLike(windows))
+		index := func(axis int) *Node { return Iota(g, shapes.Make(dtypes.Float32, 1, 1, d[2], 1, d[4], 1), axis) }
+		here := ConvertDType(Add(Mul(index(2), number(d[4])), index(4)), place)
+		return Where(Equal(spread(at), BroadcastToDims(here, d...)), spread(v), ZerosLike(windows))
 	})
 }
 
-// maxima is the maximum of some arrays.
-func maxima(n int, part func(k int) *Node) *Node {
-	most := part(0)
+// first is the maximum of some arrays, and the place of the first one.
+func first(n int, part func(k int) (y, at *Node)) (y, at *Node) {
+	y, at = part(0)
 	for k := 1; k < n; k++ {
-		most = Max(most, part(k))
+		next, place := part(k)
+		at = Where(GreaterThan(next, y), place, at)
+		y = Max(y, next)
 	}
-	return most
+	return y, at
 }
 
 // indexed takes each window's maximum and keeps its index; the gradient is
