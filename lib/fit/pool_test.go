@@ -35,8 +35,8 @@ func TestOverlappingPools(t *testing.T) {
 		{11, 11, 3, 2, 0}, // AlexNet's
 		{12, 10, 3, 2, 0}, // a row and a column that no window needs
 		{9, 7, 3, 1, 1},
-		{9, 9, 2, 3, 0},    // apart
-		{8, 9, 2, 2, 0},    // side by side
+		{9, 9, 2, 3, 0}, // apart
+		{8, 9, 2, 2, 0}, // side by side
 		{9, 10, 3, 3, 0},
 		{8, 8, 4, 4, 2},    // side by side, and on padding
 		{17, 17, 17, 1, 8}, // more places than a byte counts

@@ -33,9 +33,16 @@ type rule struct {
 // rules are those of the net's layers, and of a map.
 func (n *Net) rules(how ...weights.Map) (rules, error) {
 	all := rules{kept: map[string]rule{}}
-	s, err := n.summary()
-	if err != nil {
-		return all, err
+	parts := n.model.Parts()
+	for _, p := range parts {
+		if err := all.list(p.Name+"/", p); err != nil {
+			return all, err
+		}
+	}
+	if len(parts) == 0 {
+		if err := all.list("", n.model); err != nil {
+			return all, err
+		}
 	}
 	if len(how) > 0 {
 		var names []string
@@ -51,23 +58,32 @@ func (n *Net) rules(how ...weights.Map) (rules, error) {
 			return all, fmt.Errorf("fit: %s: weights.Map: %w", n.name, err)
 		}
 	}
-	shape, image := n.model.Input, []int(nil)
-	for i, l := range n.model.Layers {
-		switch l.(type) {
+	return all, nil
+}
+
+// list adds the rules of a net's layers, in front of whose names stands before.
+func (all rules) list(before string, net models.Net) error {
+	s, err := models.Summarize(&writer{}, net)
+	if err != nil {
+		return err
+	}
+	shape, image := net.Input, []int(nil)
+	for i, l := range net.Listed().Layers {
+		switch name := before + s.Rows[i].Name; l.(type) {
 		case models.Flatten:
 			if len(shape) == 3 {
 				image = shape
 			}
 		case models.Dropout, models.Activation:
 		case models.BatchNorm: // keeps the order
-			all.add(l, s.Rows[i].Name, image)
+			all.add(l, name, image)
 		default:
-			all.add(l, s.Rows[i].Name, image)
+			all.add(l, name, image)
 			image = nil
 		}
 		shape = s.Rows[i].Output
 	}
-	return all, nil
+	return nil
 }
 
 // add adds the rules of a layer called name.
@@ -96,6 +112,9 @@ func (all rules) add(l models.Layer, name string, image []int) {
 		put("biases", "bias", nil, nil)
 	case models.Conv1D:
 		put("weights", "weight", []int{2, 1, 0}, nil)
+		put("biases", "bias", nil, nil)
+	case models.DepthwiseConv2D: // a Conv2d with a group for each channel
+		put("weights", "weight", []int{2, -1, 0, 1}, nil)
 		put("biases", "bias", nil, nil)
 	case models.ConvTranspose2D:
 		put("weights", "weight", []int{0, 3, 1, 2}, nil)
@@ -191,7 +210,7 @@ func (r rule) axes() []int {
 
 // dims are a variable's dimensions in a file, of its part of an array where it is one.
 func (r rule) dims(own []int) ([]int, error) {
-	if r.order == nil || !r.mapped && len(own) != len(r.order) {
+	if r.order == nil || !r.mapped && len(own) != len(r.axes()) {
 		return own, nil
 	}
 	sorted := r.axes()

@@ -2,8 +2,8 @@ package fit
 
 // In a file a convolution's weight is [out in kernel kernel] and a dense layer's [out in],
 // with the inputs of a layer after Flatten in PyTorch's order (channels first); an LSTM has
-// zeros for the second of the two biases that nn.LSTM adds. Variables of other layers keep
-// their names and layouts. Floats of any width become float32; PyTorch's counters
+// zeros for the second of the two biases that nn.LSTM adds. Variables of other layers, of those
+// that a Function calls, and of layers of one's own keep their names and layouts. Floats of any width become float32; PyTorch's counters
 // num_batches_tracked may be surplus.
 
 import (
@@ -20,7 +20,8 @@ import (
 )
 
 // SaveWeights writes the variables as Evaluate uses them to a safetensors file, with
-// PyTorch's names and layouts or a map's.
+// PyTorch's names and layouts or a map's. What a Function or a layer of one's own makes keeps its
+// name and layout, such as hidden/weights [in out].
 func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gaiden/lib/fit/result"
+	"gaiden/lib/fit/step"
 	"gaiden/lib/models"
 )
 
@@ -104,6 +105,43 @@ func TestPyTorchNames(t *testing.T) {
 		}
 		if back := r.of(v.Name).in(out); !slices.Equal(back.Data, v.Data) {
 			t.Errorf("%s after Flatten: came back as %v", v.Name, back.Data)
+		}
+	}
+}
+
+// TestPyTorchParts holds the names and layouts of a depthwise convolution, which is a grouped one
+// in PyTorch, and of layers in a net of parts.
+func TestPyTorchParts(t *testing.T) {
+	part := func(name string) models.Net {
+		return models.Net{Name: name, Input: []int{4, 4, 3}, Layers: []models.Layer{
+			models.DepthwiseConv2D{Name: "dw", Kernel: 2}, models.Flatten{}, models.Dense{Name: "fc", Units: 2}}}
+	}
+	n := attach(t, open(t), "parts", models.Parts("parts", []int{1}, part("a"), part("b")), Config{Step: func(*step.Step) {}})
+	r, err := n.rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := Tensor{Name: "b/dw/weights", Dims: []int{2, 2, 3}, Data: []float32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}
+	out := r.of(w.Name).out(w)
+	if want := []float32{0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11}; out.Name != "b.dw.weight" || !slices.Equal(out.Dims, []int{3, 1, 2, 2}) || !slices.Equal(out.Data, want) {
+		t.Errorf("depthwise: got %s %v %v, want b.dw.weight [3 1 2 2] %v", out.Name, out.Dims, out.Data, want)
+	}
+	if back := r.of(w.Name).in(out); !slices.Equal(back.Data, w.Data) {
+		t.Errorf("depthwise came back as %v", back.Data)
+	}
+	if got := r.of("a/fc/weights"); got.name != "a.fc.weight" || !slices.Equal(got.image, []int{3, 3, 3}) {
+		t.Errorf("dense: got %+v", got)
+	}
+	before, file := weightsOf(t, n), filepath.Join(t.TempDir(), "parts.safetensors")
+	if err := n.SaveWeights(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.LoadWeights(file); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range before {
+		if got := weightsOf(t, n)[name]; !slices.Equal(got, want) {
+			t.Errorf("%s: came back as %v, want %v", name, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/fit/result"
@@ -237,6 +238,37 @@ func TestFollow(t *testing.T) {
 	}
 	if slices.Equal(before["student/dense/weights"], after["student/dense/weights"]) || slices.Equal(before["teacher/norm/mean"], after["teacher/norm/mean"]) {
 		t.Errorf("got weights %v as before", after)
+	}
+}
+
+// TestPartsOfInputs holds that a net of parts takes examples of several arrays, integers among them.
+func TestPartsOfInputs(t *testing.T) {
+	s := open(t)
+	one := func(name string) models.Net {
+		return models.Net{Name: name, Input: []int{2}, Layers: []models.Layer{models.Dense{Name: "w", Units: 3, Init: models.Fill(0.5)}}}
+	}
+	m := models.Parts("agent", nil, one("actor"), one("critic"))
+	m.Inputs = []models.Input{{Name: "action", Integers: true, Vocab: 3}, {Name: "state", Dims: []int{2}}}
+	n := attach(t, s, "agent", m, Config{Optimizer: optim.SGD{LearningRate: 1}, Step: func(s *step.Step) {
+		chosen := OneHot(s.In["action"], 3, dtypes.Float32)
+		s.Minimize(Neg(ReduceAllMean(Mul(chosen, s.Apply("actor", s.In["state"])))), "actor")
+		s.Minimize(ReduceAllMean(s.Apply("critic", s.In["state"])), "critic")
+	}})
+	set := load(t, n, "played", Data{X: Inputs{"action": []int32{2, 0}, "state": []float32{6, 0, 0, 12}}})
+	if _, err := n.Fit(set, Train{Steps: 1, Batch: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Summary(); err != nil {
+		t.Error(err)
+	}
+	got := weightsOf(t, n)
+	for name, want := range map[string][]float32{"actor/w/weights": {0.5, 0.5, 1.5, 2.5, 0.5, 0.5}, "critic/w/weights": {-0.5, -0.5, -0.5, -1.5, -1.5, -1.5}} {
+		for i := range want {
+			if math.Abs(float64(got[name][i]-want[i])) > 1e-6 {
+				t.Errorf("%s: got %v, want %v", name, got[name], want)
+				break
+			}
+		}
 	}
 }
 

@@ -78,7 +78,7 @@ func (n Net) checkInputs() error {
 		return fmt.Errorf("models: net %s has Inputs without one: want at least one, or Input", n.Name)
 	case n.Input != nil || n.Integers:
 		return fmt.Errorf("models: net %s has Inputs, and Input %v, Integers %t: want Inputs only, each with its Dims and Integers", n.Name, n.Input, n.Integers)
-	case !takes:
+	case !takes && !n.parts:
 		return fmt.Errorf("models: net %s has Inputs and no Function: want one that makes what the first layer takes of them", n.Name)
 	}
 	seen, size := map[string]bool{}, 1

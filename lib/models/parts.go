@@ -12,9 +12,13 @@ import (
 
 // Parts makes a Net of several, such as a generator and a critic, each with an Input of its
 // own. They do not follow each other: a training step of one's own, fit.Config.Step, says what
-// goes into each. input is the dimensions of the examples.
+// goes into each. input is the dimensions of the examples; where these are several arrays, it is
+// nil, and the net gets Inputs:
 //
 //	gan := models.Parts("gan", []int{28, 28, 1}, generator, critic)
+//
+//	agent := models.Parts("agent", nil, actor, critic)
+//	agent.Inputs = []models.Input{{Name: "state", Dims: []int{8}}, {Name: "action", Integers: true}, {Name: "reward"}}
 //
 // The variables of a part have its name before theirs: generator/dense/weights.
 func Parts(name string, input []int, parts ...Net) Net {
@@ -91,7 +95,7 @@ func (n Net) Outputs(scope *model.Scope, in Inputs) (outputs []*Node) {
 }
 
 func (n Net) buildParts(scope *model.Scope, in Inputs, each func(i int, y *Node) *Node) {
-	x := in[only]
+	x := in[n.AllInputs()[0].Name]
 	for i, p := range n.Parts() {
 		zeros := Zeros(x.Graph(), p.AllInputs()[0].Batch(x.Shape().Dimensions[0]))
 		each(i, n.Layer(i, p.Name, scope, zeros, nil))
