@@ -135,7 +135,8 @@ func (l BinaryCrossEntropy) Apply(out, y, v *Node) (loss, weight *Node) {
 	must(l, 0)
 	y = seen(y, v)
 	softplus := func(x *Node) *Node { // log(1 + eˣ), without overflow
-		return Add(Max(x, ZerosLike(x)), Log1P(Exp(Neg(Abs(x)))))
+		more := Max(x, ZerosLike(x))
+		return Add(more, Log1P(Exp(Sub(x, MulScalar(more, 2))))) // -|x|, with which the slope at 0 is 1/2
 	}
 	yes, no := softplus(Neg(out)), softplus(out) // -log of the probability of either
 	if l.Positive > 0 {

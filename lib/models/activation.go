@@ -94,7 +94,7 @@ func (l PReLU) Apply(scope *model.Scope, x *graph.Node) *graph.Node {
 		n = 1
 	}
 	slope := graph.ExpandLeftToRank(variable(scope, x.Graph(), "weights", l.Init, Fill(0.25), n), x.Rank())
-	return graph.Add(graph.MaxScalar(x, 0), graph.Mul(graph.MinScalar(x, 0), slope))
+	return graph.Where(graph.GreaterThan(x, graph.ZerosLike(x)), x, graph.Mul(x, slope)) // at 0 the slope is the weight, as in PyTorch
 }
 
 // SoftCap makes x limit·tanh(x/limit), which is within ±Limit, as Gemma 2 does with its logits.

@@ -120,6 +120,9 @@ func padded(x *Node, axis, before, after int) *Node {
 
 // MaxPool is [Lowering]'s.
 func (Plain) MaxPool(x *Node, l MaxPool2D, _ Again) *Node {
+	if l.Gradient == Mask { // it has a second gradient
+		return poolWindow{l.Window, l.Stride, l.Pad}.over(x, firstMax, 1)
+	}
 	return MaxPool(x).Window(l.Window).Strides(l.Stride).PaddingPerDim([][2]int{{l.Pad, l.Pad}, {l.Pad, l.Pad}}).Done()
 }
 

@@ -12,7 +12,7 @@ import (
 type Pooling int
 
 const (
-	// Mask keeps the place of each window's first maximum and compares all places with it:
+	// Mask keeps the position of each window's first maximum and compares all positions with it:
 	// notebook 02's fast way.
 	Mask Pooling = iota
 	// SelectAndScatter is XLA's op for it. On a GPU, where windows lie over each other, the sums

@@ -27,7 +27,7 @@ func (p poolWindow) check() error {
 // Rows that fill no window are dropped.
 func (p poolWindow) over(x *Node, join func(a, b *Node) *Node, scale float64) *Node {
 	stride := cmp.Or(p.stride, p.window)
-	for i, d := range sides(x) {
+	for i, d := range slices.Backward(sides(x)) { // so that the first of equal maxima is the first row by row
 		if d+2*p.pad < p.window {
 			panic(fmt.Errorf("window %s on sides of %s: want one that is no larger", times(slices.Repeat([]int{p.window}, len(sides(x)))), times(sides(x))))
 		}
@@ -51,6 +51,11 @@ func (p poolWindow) over(x *Node, join func(a, b *Node) *Node, scale float64) *N
 		}
 	}
 	return x
+}
+
+// firstMax is Max, with all of the gradient for the first of equal numbers.
+func firstMax(a, b *Node) *Node {
+	return Where(Or(GreaterOrEqual(a, b), NotEqual(a, a)), a, b) // a NaN stays
 }
 
 func (p poolWindow) mean(x *Node) *Node { return p.over(x, Add, 1/float64(p.window)) }
@@ -125,7 +130,7 @@ func (l MaxPool1D) check() error               { return poolWindow{l.Window, l.S
 func (l MaxPool1D) Apply(_ *model.Scope, x *Node) *Node {
 	must(l)
 	sequences(x)
-	return poolWindow{l.Window, l.Stride, l.Pad}.over(x, Max, 1)
+	return poolWindow{l.Window, l.Stride, l.Pad}.over(x, firstMax, 1)
 }
 
 // MaxPool3D takes the maximum of each window of a volume.
@@ -144,7 +149,7 @@ func (l MaxPool3D) check() error               { return poolWindow{l.Window, l.S
 func (l MaxPool3D) Apply(_ *model.Scope, x *Node) *Node {
 	must(l)
 	volumes(x)
-	return poolWindow{l.Window, l.Stride, l.Pad}.over(x, Max, 1)
+	return poolWindow{l.Window, l.Stride, l.Pad}.over(x, firstMax, 1)
 }
 
 // GlobalAvgPool takes the mean over a whole sequence, image or volume: of the time steps that are there,

@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
 )
 
@@ -169,14 +170,23 @@ func TestTies(t *testing.T) {
 	}{
 		// The slopes of Max and Abs at 0 have to fit: both of GoMLX's are 1.
 		"max(x, 0) + log(1 + exp(-|x|))": {func(x *Node) *Node { return Add(Max(x, ZerosLike(x)), Log1p(Exp(Neg(Abs(x))))) }, []float32{0, 0}, []float32{0.5, 0.5}},
-		"ReduceMax":                      {func(x *Node) *Node { return ReduceMax(x, 0) }, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
-		"ReduceAllMax":                   {ReduceAllMax, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
-		"ReduceMin":                      {func(x *Node) *Node { return ReduceMin(Reshape(x, 2, 2), 1) }, []float32{5, 5, 3, 4}, []float32{0.5, 0.5, 1, 0}},
-		"GlobalMaxPool":                  {func(x *Node) *Node { return models.GlobalMaxPool{}.Apply(nil, Reshape(x, 1, 4, 1)) }, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
 		"MaxPool2D":                      {pool(2), []float32{1, 0, 1, 1, 2, 0, 2, 2, 0, 3, 3, 3, 0, 0, 3, 3}, []float32{0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0}},
 		"MaxPool1D":                      {func(x *Node) *Node { return models.MaxPool1D{Window: 2}.Apply(nil, Reshape(x, 1, 6, 1)) }, []float32{1, 1, 2, 3, 3, 2}, []float32{1, 0, 0, 1, 1, 0}},
 		"MaxPool1D of 3":                 {func(x *Node) *Node { return models.MaxPool1D{Window: 3, Stride: 1}.Apply(nil, Reshape(x, 1, 4, 1)) }, []float32{1, 1, 1, 1}, []float32{1, 1, 0, 0}},
 		"MaxPool2D of 4":                 {pool(4), []float32{0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1, 0, 1, 1, 1, 1}, []float32{0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}},
+		"BinaryCrossEntropy":             {func(x *Node) *Node { return losses.Mean(losses.BinaryCrossEntropy{}, x, AddScalar(ZerosLike(x), 0.25)) }, []float32{0}, []float32{0.25}},
+		"BinaryCrossEntropy, focal": {func(x *Node) *Node {
+			return losses.Mean(losses.BinaryCrossEntropy{Gamma: 2, Positive: 3}, x, OnesLike(x))
+		}, []float32{0}, []float32{-3 * (0.125 + 0.25*math.Ln2)}},
+		"ReLU":      {models.ReLU, []float32{0}, []float32{0}},
+		"LeakyReLU": {models.LeakyReLU, []float32{0}, []float32{0.01}},
+		"ELU":       {models.ELU, []float32{0}, []float32{1}}, "SiLU": {models.SiLU, []float32{0}, []float32{0.5}}, "GELU": {models.GELU, []float32{0}, []float32{0.5}}, "GELUTanh": {models.GELUTanh, []float32{0}, []float32{0.5}},
+		"Hardswish": {models.Hardswish, []float32{0, -4, 4}, []float32{0.5, 0, 1}}, "Softplus": {Softplus, []float32{0}, []float32{0.5}}, "Sigmoid": {Sigmoid, []float32{0}, []float32{0.25}}, "Tanh": {Tanh, []float32{0}, []float32{1}},
+		"ClipScalar":    {func(x *Node) *Node { return ClipScalar(x, 0, 1) }, []float32{0, 0.5, 2, -1}, []float32{1, 1, 0, 0}},
+		"ReduceMax":     {func(x *Node) *Node { return ReduceMax(x, 0) }, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
+		"ReduceAllMax":  {ReduceAllMax, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
+		"ReduceMin":     {func(x *Node) *Node { return ReduceMin(Reshape(x, 2, 2), 1) }, []float32{5, 5, 3, 4}, []float32{0.5, 0.5, 1, 0}},
+		"GlobalMaxPool": {func(x *Node) *Node { return models.GlobalMaxPool{}.Apply(nil, Reshape(x, 1, 4, 1)) }, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
 	} {
 		got := MustExecOnce(backend, func(x *Node) *Node { return Gradient(ReduceAllSum(tt.of(x)), x)[0] }, tt.x).Value().([]float32)
 		for i, w := range tt.want {

@@ -16,7 +16,7 @@ func (l Lowering) MaxPool(x *Node, p models.MaxPool2D, again models.Again) *Node
 	case p.Gradient == models.Mask && !apart:
 		return overlapping{p.Window, p.Stride, p.Pad}.pool(x)
 	case p.Gradient == models.Mask:
-		return l.firstMax(windows(x, p.Window)) // both keep places, not the image
+		return l.firstMax(windows(x, p.Window)) // both keep positions, not the image
 	case p.Gradient == models.IndexedFill && apart:
 		return reading(func(x *Node) *Node { return indexed(windows(x, p.Window)) }, x, again)
 	}
