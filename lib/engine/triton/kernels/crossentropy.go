@@ -18,8 +18,8 @@ import (
 //	         and the logarithm of the sum of exponentials [rows] float32
 //
 // With Gradient it also has, as its last input, factors [rows] float32, and as its last output
-// the gradient of the sum of factors times losses: [rows classes] like the logits. A block's row
-// is still in the cache of the GPU when it is read for that.
+// the gradient of the sum of factors times losses: [rows classes] like the logits, which are read
+// a second time for it.
 //
 // A label that is no class has logit 0 after the largest logit was subtracted, and no hit.
 type CrossEntropy struct {
@@ -36,7 +36,7 @@ const together = 8
 // tile is the one that Kernel uses.
 func (e CrossEntropy) tile() Tile {
 	t, each := e.Tile.or(Tile{N: 2048}), 16
-	if e.Gradient { // large blocks, for there are fewer of them then: their rows are to fit in the cache
+	if e.Gradient { // larger blocks, of which fewer run at once: more of a row is in the cache when it is read again
 		t, each = e.Tile.or(Tile{N: 8192}), 8
 	}
 	t.M, t.N, t.K, t.Stages = 1, min(triton.Cover(t.N, 32), triton.Cover(e.Classes, 32)), 1, 1
