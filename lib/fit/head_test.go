@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -270,6 +271,48 @@ func TestHeadKernel(t *testing.T) {
 		text := string(p.Text(nil))
 		if got := strings.Count(text, `name = "cross_entropy_gradient`); got != tt.calls || strings.Count(text, `name = "cross_entropy`) != tt.calls {
 			t.Errorf("%s: %d calls: want %d", name, got, tt.calls)
+		}
+		if n.target = lower.TargetOf(s.Welcome()); n.Reset() != nil {
+			t.Fatal("no reset")
+		}
+	}
+}
+
+// TestActivationKernel holds that a GPU adds biases to a large layer in 16 bits and applies its
+// activation by one kernel each way, and that what it computes backward is used; that it does not
+// so for small layers, other functions and float32.
+func TestActivationKernel(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for name, tt := range map[string]struct {
+		units int
+		act   models.Act
+		bf16  bool
+		calls int
+	}{
+		"GELU": {1 << 17, models.GELU, true, 1}, "ReLU": {1 << 17, models.ReLU, true, 1}, "small": {64, models.GELU, true, 0}, "float32": {1 << 17, models.GELU, false, 0},
+		"another function": {1 << 17, func(x *graph.Node) *graph.Node { return graph.Square(x) }, true, 0},
+	} {
+		net := models.Net{Name: "net", Input: []int{2}, Layers: []models.Layer{models.Dense{Name: "a", Units: 3}, models.Dense{Name: "b", Units: tt.units, Act: tt.act}, models.Dense{Name: "c", Units: 2}}}
+		n := attach(t, s, "activation", net, Config{BF16: tt.bf16, Loss: losses.MSE{}})
+		set := load(t, n, "activation", Data{X: make([]float32, 16), Y: make([]float32, 16)})
+		n.target = played("cuda", "9.0")
+		p, err := n.epochProgram(set, plan.Steps(n.target, false, 8, 1))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		text := string(p.Text(nil))
+		if got := strings.Count(text, `name = "activation"`); got != tt.calls {
+			t.Errorf("%s: %d calls forward: want %d", name, got, tt.calls)
+		}
+		back := regexp.MustCompile(`(?m)^ *(%\w+):2 = .*name = "activation_gradient"`).FindAllStringSubmatch(text, -1)
+		if len(back) != tt.calls {
+			t.Errorf("%s: %d calls backward: want %d", name, len(back), tt.calls)
+		}
+		for _, call := range back {
+			if strings.Count(text, call[1]+"#0") == 0 || strings.Count(text, call[1]+"#1") == 0 {
+				t.Errorf("%s: nothing reads the gradients of the input and the biases", name)
+			}
 		}
 		if n.target = lower.TargetOf(s.Welcome()); n.Reset() != nil {
 			t.Fatal("no reset")

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/gomlx/compute"
@@ -225,11 +226,26 @@ func (t *trace) tooLarge(gradients []*Node, rate *Node) *Node {
 	limit := Scalar(t.g, dtypes.Float32, 1e30) // float32 ends at 3e38; steps may be the sum of many
 	all := []*Node{someOf(LogicalNot(LessThan(Abs(rate), limit)))}
 	limit = Div(limit, MaxScalar(Abs(rate), 1))
+	byShape := map[string][]*Node{}
 	for _, g := range gradients {
-		all = append(all, someOf(LogicalNot(LessThan(Abs(g), BroadcastToDims(limit, g.Shape().Dimensions...)))))
+		large := LogicalNot(LessThan(Abs(g), BroadcastToDims(limit, g.Shape().Dimensions...)))
+		byShape[g.Shape().String()] = append(byShape[g.Shape().String()], large)
+	}
+	for _, shape := range slices.Sorted(maps.Keys(byShape)) {
+		for group := range slices.Chunk(byShape[shape], checkedTogether) {
+			any := group[0]
+			for _, large := range group[1:] {
+				any = LogicalOr(any, large)
+			}
+			all = append(all, someOf(any))
+		}
 	}
 	return ReduceAllMax(Concatenate(all, 0))
 }
+
+// checkedTogether is how many gradients of one shape a kernel checks, which then has so many
+// inputs: one for each gradient would cost a GPU more time to launch than to read them.
+const checkedTogether = 16
 
 // someOf are numbers of which one is 1 where some of x are true; else all are 0. There are as
 // many as XLA's first kernel of a reduction makes, which saves the second one for each array.

@@ -80,15 +80,16 @@ func (w *writer) kernels() fused.Ops { return fused.Ops{Builder: w.Kernels(), Wr
 
 // call writes an operation on operands in place of a node; it has no gradient.
 func (w *writer) call(do func(f *hlo.Function, in []compute.Value) ([]compute.Value, error), operands ...*Node) []*Node {
+	stopped := make([]*Node, len(operands))
 	for i, x := range operands {
-		operands[i] = StopGradient(x)
+		stopped[i] = StopGradient(x)
 	}
 	write := func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
 		out, err := do(f, in)
 		return append(out, in[0]), err // GoMLX takes a clone of one result for its first operand
 	}
 	w.builder.ReplaceNext(write)
-	all := OptimizationBarriers(operands...)
+	all := OptimizationBarriers(stopped...)
 	w.calls[opOf(all[0])] = write
 	return all
 }

@@ -6,6 +6,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/lower/xla"
+	"gaiden/lib/models"
 )
 
 // Calls are the calls that package xla leaves to a program's writer: of native code, of cuDNN,
@@ -49,4 +50,12 @@ func (c Calls) AttentionGradient(s xla.Flash, q, k, v, statistics, dy, y *Node, 
 // Norm is that of xla.Calls.
 func (c Calls) Norm(x, scale, offset *Node, epsilon float64) *Node {
 	return c.Ops.Norm(x, scale, offset, epsilon)
+}
+
+// Activate is that of xla.Calls.
+func (c Calls) Activate(x, biases *Node, act models.Act) *Node {
+	if known, is := act.Activation(); is {
+		return c.Ops.Activate(x, biases, known)
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gaiden/lib/activations"
 	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/gradient"
@@ -86,6 +87,14 @@ func TestForms(t *testing.T) {
 		{"cross entropy", []*tensors.Tensor{g, labels}, func(o Ops, in []*Node) []*Node {
 			loss, hit := o.CrossEntropy(in[0], in[1], func(x *Node) *Node { return losses.CrossEntropy{}.Rows(x, in[1]) })
 			return []*Node{loss, hit, gradient.Final(ReduceAllSum(Square(loss)), in[0])[0]}
+		}},
+		{"activations", []*tensors.Tensor{random(54, f32(6, 5), 2, 0), random(55, f32(5), 1, 0)}, func(o Ops, in []*Node) []*Node {
+			var out []*Node
+			for _, a := range []activations.Activation{activations.ReLU, activations.Tanh, activations.GELU, activations.SiLU} {
+				y, z := o.Activate(in[0], in[1], a), o.Activate(in[0], nil, a)
+				out = append(append(out, y, z), gradient.Final(ReduceAllSum(Mul(Square(y), z)), in...)...)
+			}
+			return out
 		}},
 		{"norms", []*tensors.Tensor{random(51, f32(3, 2, 5), 1, 2), random(52, f32(5), 1, 0), random(53, f32(5), 1, 0)}, func(o Ops, in []*Node) []*Node {
 			y, z := o.Norm(in[0], in[1], in[2], 1e-5), o.Norm(in[0], in[2], nil, 1e-6)

@@ -3,6 +3,8 @@ package fused
 import (
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/activations"
+	"gaiden/lib/elementwise/gomlx"
 	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/gradient"
 	"gaiden/lib/models"
@@ -39,6 +41,42 @@ func (o Ops) Norm(x, scale, offset *Node, epsilon float64) *Node {
 			}
 			return got
 		})
+	}, plain)
+}
+
+// Activate is act(x + biases) of rows [… width], in 16 bits; biases may be nil. It has a gradient,
+// which is one kernel too, with the sums for the biases.
+func (o Ops) Activate(x, biases *Node, act activations.Activation) *Node {
+	d := x.Shape().Dimensions
+	width := d[len(d)-1]
+	rows := x.Shape().Size() / width
+	op := kernels.Activation{Rows: rows, Width: width, Act: act, NoBias: biases == nil, X: x.DType()}
+	forward, is := choose(o, op)
+	back, both := choose(o, kernels.ActivationGradient{Activation: op})
+	in := []*Node{x}
+	if biases != nil {
+		in = append(in, biases)
+	}
+	plain := func(in []*Node) *Node {
+		y := in[0]
+		if len(in) > 1 {
+			y = Add(y, ExpandLeftToRank(in[1], y.Rank()))
+		}
+		return gomlx.Apply(act.Expr(), y)
+	}
+	if !is || !both {
+		return plain(in)
+	}
+	return gradient.Lowered(in, func(in []*Node) *Node {
+		in = append([]*Node{Reshape(in[0], rows, width)}, in[1:]...)
+		y := o.call(forward.Kernel(), in...)[0]
+		return Reshape(gradient.Define(y, in, func(dy *Node) []*Node {
+			got := o.call(back.Kernel(), append(in[:len(in):len(in)], dy)...)
+			for i := range got[1:] {
+				got[1+i] = ReduceSum(got[1+i], 0)
+			}
+			return got
+		}), d...)
 	}, plain)
 }
 

@@ -103,6 +103,10 @@ const (
 
 // Layers: which form they have.
 const (
+	// leastActivation is how many numbers, in 16 bits, have a kernel for their activation: of
+	// fewer a launch is most of the time.
+	leastActivation = 1 << 20
+
 	// Matmuls on a GPU.
 
 	// A matmul so deep and with so few outputs fills a GPU only if its depth is divided, as

@@ -11,3 +11,9 @@ import (
 func NormKernel(t Target, size int, d dtypes.DType) bool {
 	return t.Triton && size <= math.MaxInt32 && (d == dtypes.Float32 || d == dtypes.BFloat16 || d == dtypes.Float16)
 }
+
+// ActivationKernel says whether so many numbers get biases and an activation by a kernel: XLA's
+// functions have more digits than 16 bits do, and cost more time than memory does.
+func ActivationKernel(t Target, size int, d dtypes.DType) bool {
+	return t.Triton && size >= leastActivation && size <= math.MaxInt32 && (d == dtypes.BFloat16 || d == dtypes.Float16)
+}

@@ -6,6 +6,7 @@ package gomlx
 import (
 	"fmt"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
@@ -14,8 +15,12 @@ import (
 // Ops are GoMLX's.
 var Ops elementwise.Ops[*Node] = ops{}
 
-// Apply computes an expression of the one input [elementwise.X].
+// Apply computes an expression of the one input [elementwise.X]; of x in 16 bits in float32, as
+// PyTorch does, since rounding each constant and each step costs more than the last digit.
 func Apply(e elementwise.Expr, x *Node) *Node {
+	if d := x.DType(); d == dtypes.BFloat16 || d == dtypes.Float16 {
+		return ConvertDType(Apply(e, ConvertDType(x, dtypes.Float32)), d)
+	}
 	return elementwise.Eval(Ops, map[string]*Node{elementwise.X.Key(): x}, e)[0]
 }
 

@@ -76,6 +76,31 @@ func norm(n kernels.Norm, back bool) Form {
 	}
 }
 
+// activation is biases and an activation, or their gradients.
+func activation(a kernels.Activation, back bool) Form {
+	x := shapes.Make(cmp.Or(a.X, dtypes.Float32), a.Rows, a.Width)
+	passes := 2
+	if back {
+		passes = 3
+	}
+	return Form{
+		Inputs: []Input{{Shape: x}, {Shape: shapes.Make(x.DType, a.Width)}, {Shape: x}}, Bytes: float64(passes) * float64(x.ByteSize()),
+		Build: func(o fused.Ops, in []*Node) []*Node {
+			wrt := []*Node{Identity(StopGradient(in[0]))} // see lstmBack
+			var biases *Node
+			if !a.NoBias {
+				biases = Identity(StopGradient(in[1]))
+				wrt = append(wrt, biases)
+			}
+			y := o.Activate(wrt[0], biases, a.Act)
+			if !back {
+				return []*Node{y}
+			}
+			return gradient.Final(weighed(y, in[2]), wrt...)
+		},
+	}
+}
+
 // crossEntropy is the loss of logits of many classes.
 func crossEntropy(e kernels.CrossEntropy) Form {
 	x := shapes.Make(cmp.Or(e.X, dtypes.Float32), e.Rows, e.Classes)

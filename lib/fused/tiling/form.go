@@ -158,6 +158,10 @@ func FormOf(op kernels.Op) (Form, error) {
 		return norm(op, false), nil
 	case kernels.NormGradient:
 		return norm(op.Norm, true), nil
+	case kernels.Activation:
+		return activation(op, false), nil
+	case kernels.ActivationGradient:
+		return activation(op.Activation, true), nil
 	case kernels.LSTM:
 		return lstm(op), nil
 	case kernels.LSTMBack:
@@ -194,6 +198,10 @@ func Compute(op kernels.Op) dtypes.DType {
 	case kernels.Norm:
 		return cmp.Or(op.X, dtypes.Float32)
 	case kernels.NormGradient:
+		return cmp.Or(op.X, dtypes.Float32)
+	case kernels.Activation:
+		return cmp.Or(op.X, dtypes.Float32)
+	case kernels.ActivationGradient:
 		return cmp.Or(op.X, dtypes.Float32)
 	case kernels.LSTM:
 		return cmp.Or(op.Compute, dtypes.Float32)

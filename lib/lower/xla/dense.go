@@ -37,6 +37,11 @@ func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
 		return applied(act, l.AddBiases(y, biases))
 	}
 	if act != nil && !l.Target.CPU() && y.DType().Bits() <= 16 {
+		if l.Calls != nil && lower.ActivationKernel(l.Target, y.Shape().Size(), y.DType()) {
+			if z := l.Calls.Activate(y, biases, act); z != nil {
+				return z
+			}
+		}
 		return l.again(biased, y, biases)
 	}
 	out := biased(y, biases)

@@ -6,6 +6,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/gradient"
+	"gaiden/lib/models"
 )
 
 // Calls writes calls of what is not an operation of XLA. The results have no gradient.
@@ -18,6 +19,9 @@ type Calls interface {
 	AttentionGradient(f Flash, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node
 	// Norm is that of models.Lowering as a GPU kernel, with its gradient.
 	Norm(x, scale, offset *Node, epsilon float64) *Node
+	// Activate is act(x + biases) as a GPU kernel, with its gradient; nil for a function that
+	// has none.
+	Activate(x, biases *Node, act models.Act) *Node
 }
 
 // Flash are the settings of hlo.Flash.
