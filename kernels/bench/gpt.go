@@ -49,7 +49,7 @@ var gptCases = []trainCase{
 func gptCase(name string, blocks, heads, width, length, vocab, batch int) trainCase {
 	net := gpt(vocab, length, width, blocks, heads)
 	net.Layers[len(net.Layers)-1] = models.Tied{Name: "head", Of: "tokens"}
-	return trainCase{name: name, model: net, batch: batch, n: batch * 50, data: ids(vocab, vocab, length), config: fit.Config{BF16: true, Optimizer: optim.AdamW{LearningRate: 6e-4, Beta2: 0.95, WeightDecay: 0.1}}}
+	return trainCase{name: name, model: net, batch: batch, n: batch * 100, data: ids(vocab, vocab, length), config: fit.Config{BF16: true, Optimizer: optim.AdamW{LearningRate: 6e-4, Beta2: 0.95, WeightDecay: 0.1}}}
 }
 
 // keepKernels adds a table of the kernels that take longest, ms of a step, to a text next to the

@@ -156,6 +156,8 @@ func kernelOps() []kernels.Op {
 			for _, offset := range []bool{false, true} {
 				n := kernels.Norm{Rows: s[0], Width: s[1], Offset: offset, Epsilon: 1e-5, X: k}
 				l = append(l, n, kernels.NormGradient{Norm: n})
+				n.Sum = true
+				l = append(l, n, kernels.NormGradient{Norm: n})
 			}
 		}
 	}

@@ -319,3 +319,53 @@ func TestActivationKernel(t *testing.T) {
 		}
 	}
 }
+
+// TestNormKernels holds that a GPU normalizes the sums of residual layers by kernels that add up,
+// forward and backward, and that what they compute is used.
+func TestNormKernels(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	const vocab, width = 7, 16
+	x, y := text(4, 6, vocab)
+	block := models.TransformerBlock{Heads: 2, Causal: true}
+	bare := []models.Layer{models.RMSNorm{Name: "norm"}, models.Dense{Name: "a", Units: width}}
+	for name, tt := range map[string]struct {
+		layers []models.Layer
+		kernel string
+		sums   int // norms with a sum, and all
+		all    int
+	}{
+		"blocks":     {[]models.Layer{models.Repeat{Name: "block", Times: 2, Layer: block}, models.LayerNorm{Name: "norm"}}, "layer_norm", 4, 5},
+		"residual":   {[]models.Layer{models.Residual{Name: "r", Main: bare}, models.Residual{Name: "s", Main: bare}}, "rms_norm", 1, 2},
+		"post-norm":  {[]models.Layer{models.Residual{Name: "r", Main: bare[1:]}, models.LayerNorm{Name: "norm"}}, "layer_norm", 1, 1},
+		"activation": {[]models.Layer{models.Residual{Name: "r", Main: bare[1:], Act: models.ReLU}, models.LayerNorm{Name: "norm"}}, "layer_norm", 0, 1},
+	} {
+		layers := append(append([]models.Layer{models.Embedding{Name: "tokens", Vocab: vocab, Units: width}}, tt.layers...), models.Dense{Name: "head", Units: vocab})
+		n := attach(t, s, "norms", models.Net{Name: "net", Input: []int{6}, Layers: layers}, Config{BF16: true})
+		set := load(t, n, "norms", Data{X: x, Y: y})
+		n.target = played("cuda", "9.0")
+		p, err := n.epochProgram(set, plan.Steps(n.target, false, 4, 1))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		text := string(p.Text(nil))
+		calls := func(pattern string) (got []string) {
+			for _, m := range regexp.MustCompile(`(?m)^ *(%\w+)`+pattern).FindAllStringSubmatch(text, -1) {
+				got = append(got, m[1])
+			}
+			return got
+		}
+		sums, back := calls(`:2 = .*name = "`+tt.kernel+`"`), calls(`:2 = .*name = "`+tt.kernel+`_gradient"`)
+		if all := len(sums) + len(calls(` = .*name = "`+tt.kernel+`"`)); len(sums) != tt.sums || all != tt.all || len(back) != tt.all {
+			t.Errorf("%s: got %d norms, %d of sums, and %d gradients: want %d, %d and %d", name, all, len(sums), len(back), tt.all, tt.sums, tt.all)
+		}
+		for _, call := range append(sums, back...) {
+			if call != "" && (strings.Count(text, call+"#0") == 0 || strings.Count(text, call+"#1") == 0) {
+				t.Errorf("%s: nothing reads a result of %s", name, call)
+			}
+		}
+		if n.target = lower.TargetOf(s.Welcome()); n.Reset() != nil {
+			t.Fatal("no reset")
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestLowerings holds that every way to pool and to convolve gives the same,
@@ -173,5 +174,39 @@ func TestWholeImage(t *testing.T) {
 			t.Errorf("%+v: got loss %v, want %v", tt, loss[0], loss[1])
 		}
 		compare(t, gradients[0], gradients[1], 1e-5)
+	}
+}
+
+// TestJointGradients holds that gradients of several layers of one x, which a GPU computes as one
+// product, are those of each: in attention with grouped queries and in a gated layer, with frozen
+// and adapted layers among them.
+func TestJointGradients(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	const width, length, batch = 8, 6, 4
+	block := models.TransformerBlock{Name: "block", Heads: 4, KVHeads: 2, Gated: true, Act: models.SiLU, NoBias: true}
+	first := models.Dense{Name: "first", Units: width}
+	for name, tt := range map[string]struct {
+		layers []models.Layer
+		net    func(*models.Net)
+		config Config
+	}{
+		"bfloat16": {layers: []models.Layer{block}, config: Config{BF16: true}}, // the first x has no gradient
+		"frozen":   {layers: []models.Layer{first, block}, config: Config{Optimizer: optim.Groups{Optimizer: optim.SGD{}, Groups: []optim.Group{{Names: []string{"block/attention/key/*", "block/feedforward/up/*"}, Frozen: true}, {Names: []string{"*"}}}}}},
+		"adapted":  {layers: []models.Layer{first, block}, net: func(n *models.Net) { n.LoRA = models.LoRA{Rank: 2} }},
+	} {
+		var gradients [2]map[string][]float32
+		for j, platform := range []string{"cpu", "cuda"} {
+			net := models.Net{Name: "net", Input: []int{length, width}, Layers: append(slices.Clone(tt.layers), models.Flatten{Name: "flatten"}, models.Dense{Name: "output", Units: 10})}
+			if tt.net != nil {
+				tt.net(&net)
+			}
+			config := tt.config
+			config.Kernels, config.FirstLook = XLAKernels, true
+			n := attach(t, s, fmt.Sprint("joint", name, j), net, config)
+			n.target = played(platform, "")
+			_, gradients[j] = oneStep(t, n, formulaData("SeedCNN", batch, length*width, 0), batch)
+		}
+		compare(t, gradients[1], gradients[0], map[bool]float64{false: 1e-5, true: 2e-2}[tt.config.BF16])
 	}
 }

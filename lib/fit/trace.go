@@ -30,6 +30,7 @@ type writer struct {
 	builder *hlo.Builder
 	program *hlo.Program
 	calls   map[*Node]standIn // for cut
+	shared  *xla.Shared       // of the program; nil: it has no kernels
 
 	attentions []lower.Attention // of the net, as they were written
 	head       *head             // of the last product; nil: there is none
@@ -46,14 +47,16 @@ func (w *writer) Lowering() models.Lowering {
 	multiplies := func(x, weights, biases, y *Node) { w.head = &head{x, weights, biases, y} }
 	t := w.target
 	t.Triton = w.Kernels() != nil
-	return xla.Lowering{Target: t, Options: w.options, Calls: fused.Calls{Ops: w.kernels()}, Attends: attends, Multiplies: multiplies}
+	return xla.Lowering{Target: t, Options: w.options, Calls: fused.Calls{Ops: w.kernels()}, Attends: attends, Multiplies: multiplies, Shared: w.shared}
 }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
 		w.program = p
 		return finished{p}, nil
 	})
-	w.builder.WriteNorms = !w.target.CPU()
+	if w.builder.WriteNorms = !w.target.CPU(); w.Kernels() != nil {
+		w.shared = xla.NewShared()
+	}
 	w.builder.Threads = w.threads
 	if w.devices > 1 {
 		if err := w.builder.DistributedSPMD(w.devices); err != nil {

@@ -52,6 +52,11 @@ func (c Calls) Norm(x, scale, offset *Node, epsilon float64) *Node {
 	return c.Ops.Norm(x, scale, offset, epsilon)
 }
 
+// NormOfSum is that of xla.Calls.
+func (c Calls) NormOfSum(sum, x, z, biases, scale, offset *Node, epsilon float64) (y, kept *Node, columns func() (of, sums *Node)) {
+	return c.Ops.NormOfSum(sum, x, z, biases, scale, offset, epsilon)
+}
+
 // Activate is that of xla.Calls.
 func (c Calls) Activate(x, biases *Node, act models.Act) *Node {
 	if known, is := act.Activation(); is {

@@ -100,6 +100,42 @@ func TestForms(t *testing.T) {
 			y, z := o.Norm(in[0], in[1], in[2], 1e-5), o.Norm(in[0], in[2], nil, 1e-6)
 			return append([]*Node{y, z}, gradient.Final(ReduceAllSum(Mul(Square(y), z)), in...)...)
 		}},
+		{"norms of sums", []*tensors.Tensor{random(56, f32(3, 2, 5), 1, 2), random(57, f32(3, 2, 5), 1, 0), random(58, f32(5), 1, 0), random(59, f32(5), 1, 0)}, func(o Ops, in []*Node) []*Node {
+			var out []*Node
+			for i, z := range []*Node{in[1], in[1], nil} {
+				for _, offset := range []*Node{in[3], nil} {
+					of, biases := in[0], (*Node)(nil)
+					if z != nil {
+						of = Add(of, z)
+					}
+					if i == 1 {
+						biases = in[2]
+						of = Add(of, ExpandLeftToRank(biases, 3))
+					}
+					y, kept, columns := o.NormOfSum(of, in[0], z, biases, in[2], offset, 1e-5)
+					if columns == nil {
+						columns = func() (g, sums *Node) {
+							g = gradient.Final(ReduceAllSum(Mul(Square(models.Plain{}.Norm(Identity(of), in[2], offset, 1e-5)), Identity(of))), of)[0]
+							return g, ReduceSum(g, 0, 1)
+						}
+					}
+					wrt := []*Node{in[0], in[1], in[2], in[3]}
+					out = append(append(out, y, kept), gradient.Final(ReduceAllSum(Mul(Square(y), kept)), wrt...)...)
+					g, sums := columns()
+					out = append(out, g, sums)
+					// of some inputs only, and of one way only
+					out = append(out, gradient.Final(ReduceAllSum(Mul(Square(y), kept)), in[2])...)
+					out = append(append(out, gradient.Final(ReduceAllSum(Square(y)), wrt[:3]...)...), gradient.Final(ReduceAllSum(Square(kept)), in[0])...)
+					// in one pass of the norm alone, and then without it
+					gradient.Final(ReduceAllSum(Square(y)), in[3])
+					out = append(out, gradient.Final(ReduceAllSum(Square(kept)), in[0])...)
+					// and of the gradient
+					slope := Gradient(ReduceAllSum(Mul(Square(y), kept)), in[0])[0]
+					out = append(out, Gradient(ReduceAllSum(Square(slope)), in[0], in[2])...)
+				}
+			}
+			return out
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, ran := emulated(t, Ops{}, tt.in, tt.build)

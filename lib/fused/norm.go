@@ -44,6 +44,93 @@ func (o Ops) Norm(x, scale, offset *Node, epsilon float64) *Node {
 	}, plain)
 }
 
+// NormOfSum is the norm of a sum that other layers read too: y normalizes sum, which is
+// x + z + biases, each of which but x may be nil, and kept is the sum for those others. Forward and backward are one kernel each,
+// which add up. What columns says, after a gradient was derived, is the sum's gradient and its sums
+// over all axes but the last; it is nil where there are no kernels.
+func (o Ops) NormOfSum(sum, x, z, biases, scale, offset *Node, epsilon float64) (y, kept *Node, columns func() (of, sums *Node)) {
+	d := sum.Shape().Dimensions
+	width := d[len(d)-1]
+	rows := sum.Shape().Size() / width
+	op := kernels.Norm{Rows: rows, Width: width, Offset: offset != nil, Sum: z != nil, Biases: biases != nil, Epsilon: epsilon, X: sum.DType()}
+	forward, is := choose(o, op)
+	op.Sum, op.Biases = true, false
+	back, both := choose(o, kernels.NormGradient{Norm: op})
+	if !is || !both || width > kernels.LargestNorm {
+		return models.Plain{}.Norm(sum, scale, offset, epsilon), sum, nil
+	}
+	var dy, dsum *Node // dy of a pass until its gradients are computed, then that of sum
+	var sums []*Node   // the gradients of scale and offset, and what dsum's columns add up to
+	var pass int
+	waits := func() bool { return dy != nil && pass == gradient.Pass(dy.Graph()) }
+	compute := func(dz *Node) { // dz is the gradient of the sum's other readers, which comes last
+		if dz == nil {
+			dz = ZerosLike(sum)
+		}
+		out := o.call(back.Kernel(), Reshape(StopGradient(kept), rows, width), StopGradient(scale), Reshape(dy, rows, width), Reshape(dz, rows, width))
+		all := ReduceSum(Reshape(out[1], back.Parts(), -1, width), 0)
+		dsum, dy, sums = Reshape(out[0], d...), nil, nil
+		for i := range all.Shape().Dimensions[0] {
+			sums = append(sums, Reshape(Slice(all, AxisElem(i)), width))
+		}
+	}
+	// GoMLX comes to nodes in the reverse of their order: to the sum after both its readers, and
+	// to scale and offset after that.
+	wrt := []*Node{nil}
+	for i, x := range []*Node{scale, offset} {
+		if x == nil {
+			continue
+		}
+		wrt = append(wrt, IdentityWithCustomGradient(x, func(_, v *Node) *Node {
+			if waits() { // the sum needs no gradient
+				compute(nil)
+			}
+			if dsum == nil { // it is differentiated again
+				return v
+			}
+			return sums[i]
+		}))
+	}
+	wrt[0] = IdentityWithCustomGradient(sum, func(_, v *Node) *Node {
+		if !waits() {
+			return v
+		}
+		compute(v)
+		return dsum
+	})
+	in := []*Node{Reshape(x, rows, width)}
+	if z != nil {
+		in = append(in, Reshape(z, rows, width))
+	}
+	if biases != nil {
+		in = append(in, biases)
+	}
+	if in = append(in, scale); offset != nil {
+		in = append(in, offset)
+	}
+	out := o.call(forward.Kernel(), in...)
+	kept = StopGradient(wrt[0])
+	if z != nil {
+		kept = Reshape(out[1], d...)
+	}
+	y = gradient.Define(Reshape(out[0], d...), wrt, func(v *Node) []*Node {
+		if dy, dsum = nil, nil; gradient.Again(v.Graph()) {
+			return gradient.Of(func(in []*Node) *Node {
+				return models.Plain{}.Norm(in[0], in[1], append(in, nil)[2], epsilon)
+			}, wrt, v)
+		}
+		dy, pass = v, gradient.Pass(v.Graph())
+		return make([]*Node, len(wrt))
+	})
+	kept = gradient.Define(kept, wrt[:1], func(v *Node) []*Node { return []*Node{v} })
+	return y, kept, func() (of, columns *Node) {
+		if dsum == nil {
+			return nil, nil
+		}
+		return dsum, sums[len(sums)-1]
+	}
+}
+
 // Activate is act(x + biases) of rows [… width], in 16 bits; biases may be nil. It has a gradient,
 // which is one kernel too, with the sums for the biases.
 func (o Ops) Activate(x, biases *Node, act activations.Activation) *Node {

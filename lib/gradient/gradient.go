@@ -83,11 +83,19 @@ func Final(loss *Node, wrt ...*Node) []*Node {
 	g := loss.Graph()
 	before := !Again(g)
 	model.SetGraphParam(g, finalKey, true)
+	model.SetGraphParam(g, passKey, Pass(g)+1)
 	defer model.SetGraphParam(g, finalKey, before)
 	return Gradient(loss, wrt...)
 }
 
-const finalKey = "/gaiden/final gradient"
+const finalKey, passKey = "/gaiden/final gradient", "/gaiden/backward pass"
+
+// Pass numbers the calls of Final for a graph: what one of them has noted is not for the next.
+func Pass(g *Graph) int {
+	n, _ := model.GetGraphParam(g, passKey)
+	pass, _ := n.(int)
+	return pass
+}
 
 // Again says whether the gradient that is being derived may be differentiated again. Then
 // backward of [Define] has to return expressions with gradients, or [Once].

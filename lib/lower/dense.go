@@ -8,6 +8,10 @@ func TransposesFirst(t Target, rows, in, out int) bool {
 		(out >= transposeUnits || out >= transposeLeast && in >= transposeInputs)
 }
 
+// JoinsGradients says whether the gradients of several products of one x, whose results have so
+// many bytes each, are computed as one product: larger ones fill a GPU by themselves.
+func JoinsGradients(t Target, bytes int) bool { return !t.CPU() && bytes <= joinedBytes }
+
 // ExamplesLast says whether dense layers from in to each of units are computed with the
 // examples along the last axis, where they fill the vectors of a CPU. All must be narrow:
 // XLA transposes nothing between them then.

@@ -93,12 +93,21 @@ func (l Attention) Attend(scope *model.Scope, x, context *Node, a Attending) *No
 	if 2*len(l.Frequencies) > size {
 		panic(fmt.Errorf("got %d Frequencies: want at most %d, for heads of a size of %d", len(l.Frequencies), size/2, size))
 	}
-	heads := func(name string, x *Node, count int) *Node { // [n length count size]
-		y := Dense{Units: count * size, NoBias: l.NoBias, Init: l.Init}.Apply(scope.In("%s", name), x)
-		d := y.Shape().Dimensions
-		return Reshape(y, d[0], d[1], count, size)
+	heads := func(name string, count int) scoped {
+		return scoped{Dense{Units: count * size, NoBias: l.NoBias, Init: l.Init}, scope.In("%s", name)}
 	}
-	q, k, v := heads("query", x, l.Heads), heads("key", context, groups), heads("value", context, groups)
+	query, key, value := heads("query", l.Heads), heads("key", groups), heads("value", groups)
+	var all []*Node
+	if context == x {
+		all = denses(x, query, key, value)
+	} else {
+		all = append(denses(x, query), denses(context, key, value)...)
+	}
+	for i, y := range all {
+		d := y.Shape().Dimensions
+		all[i] = Reshape(y, d[0], d[1], d[2]/size, size)
+	}
+	q, k, v := all[0], all[1], all[2]
 	if l.QKNorm != nil {
 		q, k = l.QKNorm.Apply(scope.In("query_norm"), q), l.QKNorm.Apply(scope.In("key_norm"), k)
 	}

@@ -141,7 +141,7 @@ func (l ConvTranspose2D) Apply(scope *model.Scope, x *Node) *Node {
 		return uniform(store, 1/(float64(k)*math.Sqrt(float64(channels))))
 	}
 	w := variable(scope, x.Graph(), "weights", l.Init, init, d[3], k, k, channels)
-	taps := loweringOf(x.Graph()).Dense(Reshape(x, n*d[1]*d[2], d[3]), Reshape(w, d[3], k*k*channels), nil, nil)
+	taps := loweringOf(x.Graph()).Dense(Reshape(x, n*d[1]*d[2], d[3]), Linear{W: Reshape(w, d[3], k*k*channels)})[0]
 	taps = Reshape(taps, n, d[1], d[2], k, k, channels)
 	each := (k + stride - 1) / stride // taps of a kernel that fall on the same pixels, a side
 	rows, columns := d[1]+each-1, d[2]+each-1

@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
@@ -22,6 +23,17 @@ func (l Dense) Title() (name, kind string) { return l.Name, "Dense" }
 // Apply takes x shaped [… inputs] and returns [… units].
 func (l Dense) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
+	return denses(x, scoped{l, scope})[0]
+}
+
+// scoped is a layer with the scope of its weights.
+type scoped struct {
+	Dense
+	scope *model.Scope
+}
+
+// denses is what some layers make of one x.
+func denses(x *Node, layers ...scoped) []*Node {
 	if x.Rank() < 2 {
 		panic(fmt.Errorf("got an input of rank %d: want 2 or more", x.Rank()))
 	}
@@ -31,34 +43,38 @@ func (l Dense) Apply(scope *model.Scope, x *Node) *Node {
 	if len(d) > 2 {
 		rows = Reshape(x, x.Shape().Size()/in, in)
 	}
-	lora, int8 := adaptation(scope)
-	var w, bias *Node
-	if !int8 {
-		w = variable(scope, g, "weights", l.Init, Glorot, in, l.Units)
+	var linear []Linear // of those whose weights are no int8
+	for _, l := range layers {
+		lora, int8 := adaptation(l.scope)
+		var of Linear
+		if !int8 {
+			of.W = variable(l.scope, g, "weights", l.Init, Glorot, in, l.Units)
+		}
+		if !l.NoBias {
+			of.Biases = variable(l.scope, g, "biases", l.BiasInit, Fill(0), l.Units)
+		}
+		if lora == nil {
+			of.Act = l.Act
+		}
+		linear = append(linear, of)
 	}
-	if !l.NoBias {
-		bias = variable(scope, g, "biases", l.BiasInit, Fill(0), l.Units)
-	}
-	var y *Node
-	if lora == nil && !int8 {
-		y = loweringOf(g).Dense(rows, w, bias, l.Act)
-	} else {
-		if int8 {
-			if y = quantized(scope, rows, l.Units); bias != nil {
-				y = loweringOf(g).AddBiases(y, bias)
+	all := loweringOf(g).Dense(rows, slices.DeleteFunc(slices.Clone(linear), func(of Linear) bool { return of.W == nil })...)
+	for i, l := range layers {
+		if linear[i].W == nil {
+			y := quantized(l.scope, rows, l.Units)
+			if b := linear[i].Biases; b != nil {
+				y = loweringOf(g).AddBiases(y, b)
 			}
-		} else {
-			y = loweringOf(g).Dense(rows, w, bias, nil)
+			all = slices.Insert(all, i, linear[i].Act.of(y))
 		}
-		if lora != nil {
-			y = Add(y, lora.narrow(scope, rows, l.Units))
+		if lora, _ := adaptation(l.scope); lora != nil {
+			all[i] = l.Act.of(Add(all[i], lora.narrow(l.scope, rows, l.Units)))
 		}
-		y = l.Act.of(y)
+		if len(d) > 2 {
+			all[i] = Reshape(all[i], append(slices.Clone(d[:len(d)-1]), l.Units)...)
+		}
 	}
-	if len(d) == 2 {
-		return y
-	}
-	return Reshape(y, append(append([]int{}, d[:len(d)-1]...), l.Units)...)
+	return all
 }
 
 // Flatten makes each example a vector.

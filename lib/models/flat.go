@@ -96,4 +96,8 @@ type sum []Layer
 
 func (l sum) Title() (name, kind string) { return "", "Residual" }
 
-func (l sum) Apply(scope *model.Scope, x *Node) *Node { return Add(x, sequence(l, scope, x)) }
+func (l sum) Apply(scope *model.Scope, x *Node) *Node {
+	lowering := loweringOf(x.Graph())
+	lowering.Fork(x)
+	return lowering.Join(x, sequence(l, scope, x))
+}

@@ -17,9 +17,8 @@ type Lowering interface {
 	// MaxPool is max pooling of images; settings of l that have a default are filled in.
 	// again computes x a second time, if it is not nil.
 	MaxPool(x *Node, l MaxPool2D, again Again) *Node
-	// Dense is act(x·w + biases) of rows [n in] and weights [in out]. biases and act may
-	// be nil.
-	Dense(x, w, biases *Node, act Act) *Node
+	// Dense is what some dense layers make of rows [n in].
+	Dense(x *Node, layers ...Linear) []*Node
 	// AddBiases adds biases [channels] to y [… channels].
 	AddBiases(y, biases *Node) *Node
 	// LSTM runs the recurrence over z [length·n 4·units], what the inputs give the gates
@@ -37,9 +36,19 @@ type Lowering interface {
 	// Norm normalizes the last axis of x: (x - mean)/√(variance + epsilon)·scale + offset, of
 	// float32 vectors; without an offset, x/√(mean square + epsilon)·scale.
 	Norm(x, scale, offset *Node, epsilon float64) *Node
+	// Fork says that x is read by layers that begin with a norm, and that Join is to add what
+	// they return to x: kernels of norms add up too.
+	Fork(x *Node)
+	Join(x, y *Node) *Node
 	// Recomputes says whether a batch norm's output of so many bytes is computed again on
 	// the backward pass rather than kept.
 	Recomputes(bytes int64) bool
+}
+
+// Linear is a dense layer: Act(x·W + Biases) of weights [in out]. Biases and Act may be nil.
+type Linear struct {
+	W, Biases *Node
+	Act       Act
 }
 
 // Convolution is how a convolution's kernels slide.
@@ -127,12 +136,15 @@ func (Plain) MaxPool(x *Node, l MaxPool2D, _ Again) *Node {
 }
 
 // Dense is [Lowering]'s.
-func (p Plain) Dense(x, w, biases *Node, act Act) *Node {
-	y := MatMul(x, w)
-	if biases != nil {
-		y = p.AddBiases(y, biases)
+func (p Plain) Dense(x *Node, layers ...Linear) (all []*Node) {
+	for _, l := range layers {
+		y := MatMul(x, l.W)
+		if l.Biases != nil {
+			y = p.AddBiases(y, l.Biases)
+		}
+		all = append(all, l.Act.of(y))
 	}
-	return act.of(y)
+	return all
 }
 
 // AddBiases is [Lowering]'s.
@@ -182,3 +194,9 @@ func (Plain) Attend(q, k, v *Node, a Attending) *Node { return Attend(q, k, v, a
 
 // Recomputes is [Lowering]'s.
 func (Plain) Recomputes(int64) bool { return false }
+
+// Fork does nothing: Join needs no preparation.
+func (Plain) Fork(*Node) {}
+
+// Join is x + y.
+func (Plain) Join(x, y *Node) *Node { return Add(x, y) }

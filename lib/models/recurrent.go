@@ -165,7 +165,7 @@ func recurrentDense(scope *model.Scope, h *Node, units int, init Init) *Node {
 	s := scope.At("recurrent")
 	g := h.Graph()
 	w := variable(s, g, "weights", init, Glorot, h.Shape().Dimensions[1], units)
-	return loweringOf(g).Dense(h, w, variable(s, g, "biases", nil, Fill(0), units), nil)
+	return loweringOf(g).Dense(h, Linear{W: w, Biases: variable(s, g, "biases", nil, Fill(0), units)})[0]
 }
 
 // zeros are those of a state [n units], where x is [length n …].

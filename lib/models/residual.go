@@ -22,9 +22,16 @@ func (l Residual) Title() (name, kind string) { return l.Name, "Residual" }
 // Apply takes any x that the layers take.
 func (l Residual) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
+	lowering := loweringOf(x.Graph())
+	if len(l.Skip) == 0 {
+		lowering.Fork(x)
+	}
 	main, skip := sequence(l.Main, scope, x), sequence(l.Skip, scope, x)
 	if !main.Shape().Equal(skip.Shape()) {
 		panic(fmt.Errorf("branches return %s and %s: want one shape", main.Shape(), skip.Shape()))
+	}
+	if len(l.Skip) == 0 {
+		return l.Act.of(lowering.Join(x, main))
 	}
 	return l.Act.of(Add(main, skip))
 }

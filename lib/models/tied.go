@@ -59,7 +59,7 @@ func (l Tied) Apply(scope *model.Scope, x *Node) *Node {
 			y = loweringOf(g).AddBiases(y, biases)
 		}
 	} else {
-		y = loweringOf(g).Dense(rows, table, biases, nil)
+		y = loweringOf(g).Dense(rows, Linear{W: table, Biases: biases})[0]
 	}
 	return Reshape(y, append(append([]int{}, d[:len(d)-1]...), vocab)...)
 }

@@ -32,16 +32,17 @@ func (l FeedForward) Apply(scope *model.Scope, x *Node) *Node {
 		act = GELU
 	}
 	hidden := cmp.Or(l.Hidden, 4*width)
-	dense := func(name string, x *Node, units int, act Act) *Node {
-		return Dense{Units: units, Act: act, NoBias: l.NoBias, Init: l.Init}.Apply(scope.In("%s", name), x)
+	dense := func(name string, units int, act Act) scoped {
+		return scoped{Dense{Units: units, Act: act, NoBias: l.NoBias, Init: l.Init}, scope.In("%s", name)}
 	}
 	var y *Node
 	if l.Gated {
-		y = Mul(dense("gate", x, hidden, act), dense("up", x, hidden, nil))
+		both := denses(x, dense("gate", hidden, act), dense("up", hidden, nil))
+		y = Mul(both[0], both[1])
 	} else {
-		y = dense("up", x, hidden, act)
+		y = denses(x, dense("up", hidden, act))[0]
 	}
-	return Dropout{Rate: l.Dropout}.Apply(scope, dense("down", y, width, nil))
+	return Dropout{Rate: l.Dropout}.Apply(scope, denses(y, dense("down", width, nil))[0])
 }
 
 // TransformerBlock is self-attention and a feed-forward net, each on normalized input and

@@ -81,7 +81,7 @@ func (w window) convolve(x, weights, biases *Node, groups int, act Act) *Node {
 	rows, taps, g := views[0].Shape().Size()/in, len(views), max(1, groups)
 	var y *Node
 	if g == 1 {
-		y = loweringOf(x.Graph()).Dense(Reshape(Concatenate(views, -1), rows, taps*in), Reshape(weights, taps*in, channels), biases, act)
+		y = loweringOf(x.Graph()).Dense(Reshape(Concatenate(views, -1), rows, taps*in), Linear{Reshape(weights, taps*in, channels), biases, act})[0]
 		return Reshape(y, append(slices.Clone(dims[:len(dims)-1]), channels)...)
 	}
 	y = Einsum("rtgi,tigo->rgo", Reshape(Stack(views, -2), rows, taps, g, in/g), Reshape(weights, taps, in/g, g, channels/g))

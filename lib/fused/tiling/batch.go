@@ -58,6 +58,9 @@ func norm(n kernels.Norm, back bool) Form {
 	if back {
 		passes = 3
 	}
+	if n.Sum {
+		return normOfSum(n, back, append(in, x, x), 4)
+	}
 	return Form{
 		Inputs: in, Bytes: float64(passes) * float64(x.Shape.ByteSize()),
 		Build: func(o fused.Ops, in []*Node) []*Node {
@@ -72,6 +75,36 @@ func norm(n kernels.Norm, back bool) Form {
 				return []*Node{y}
 			}
 			return gradient.Final(weighed(y, in[3]), wrt...)
+		},
+	}
+}
+
+// normOfSum is norm for x + z, which others read too: then inputs are x, scale, offset, the gradient
+// of the norm, z, and the gradient of the sum for its other readers.
+func normOfSum(n kernels.Norm, back bool, in []Input, passes int) Form {
+	return Form{
+		Inputs: in, Bytes: float64(passes) * float64(in[0].Shape.ByteSize()),
+		Build: func(o fused.Ops, in []*Node) []*Node {
+			x, scale, offset := Identity(StopGradient(in[0])), Identity(StopGradient(in[1])), Identity(StopGradient(in[2])) // see lstmBack
+			wrt := []*Node{x, scale, offset}
+			if !n.Offset {
+				wrt, offset = wrt[:2], nil
+			}
+			sum, biases := Add(x, in[4]), (*Node)(nil)
+			if n.Biases {
+				biases = ConvertDType(in[1], sum.DType())
+				sum = Add(sum, InsertAxes(biases, 0))
+			}
+			y, kept, columns := o.NormOfSum(sum, x, in[4], biases, scale, offset, n.Epsilon)
+			if !back {
+				return []*Node{y, kept}
+			}
+			all := gradient.Final(Add(weighed(y, in[3]), weighed(kept, in[5])), wrt...)
+			if columns == nil {
+				return append(all, ReduceSum(ConvertDType(all[0], dtypes.Float32), 0))
+			}
+			_, sums := columns()
+			return append(all, sums)
 		},
 	}
 }

@@ -42,7 +42,7 @@ func Flags(t lower.Target, p *hlo.Program, inPlace, oneDNN bool) map[string]any 
 	case t.CPU() && oneDNN && convolves:
 		return map[string]any{"xla_cpu_use_onednn": true, "xla_cpu_experimental_onednn_custom_call": true}
 	case t.CPU() || !t.Graphs():
-	case p.Size() >= lower.ManyOps && !inPlace:
+	case !inPlace && (p.Size() >= lower.ManyOps || len(p.Inputs) >= lower.PackedArrays && p.Size() < lower.OpsOfArray*len(p.Inputs)):
 		return map[string]any{"xla_gpu_enable_command_buffer": ""}
 	case p.Size() >= lower.ManyOps || convolves:
 	default:

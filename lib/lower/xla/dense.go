@@ -24,12 +24,27 @@ func ExamplesLast(t lower.Target, net models.Net) bool {
 	return len(net.Input) == 1 && !net.Adapted("") && lower.ExamplesLast(t, net.Input[0], units...)
 }
 
-// Dense is act(x·w + biases).
-func (l Lowering) Dense(x, w, biases *Node, act models.Act) *Node {
-	if l.Options.ExamplesLast {
-		return across(x, w, biases, act)
+// Dense is that of models.Lowering.
+func (l Lowering) Dense(x *Node, layers ...models.Linear) (all []*Node) {
+	var ws []*Node
+	for _, of := range layers {
+		ws = append(ws, of.W)
+		if l.Options.ExamplesLast {
+			all = append(all, across(x, of.W, of.Biases, of.Act))
+		}
 	}
-	y := l.product(x, w)
+	if l.Options.ExamplesLast {
+		return all
+	}
+	for i, y := range l.products(x, ws) {
+		all = append(all, l.finished(x, y, layers[i]))
+	}
+	return all
+}
+
+// finished is what a dense layer makes of y, x times its weights.
+func (l Lowering) finished(x, y *Node, of models.Linear) *Node {
+	w, biases, act := of.W, of.Biases, of.Act
 	biased := func(y, biases *Node) *Node {
 		if biases == nil {
 			return applied(act, y)
@@ -118,22 +133,29 @@ func transposed(x *Node) *Node {
 	return OptimizationBarrier(Reshape(TransposeAllAxes(blocks, 1, 0, 2), in, rows))
 }
 
-// AddBiases adds biases to y [… channels]. Where lower.BiasParts says so, their gradient
-// is a sum of sums.
+// AddBiases adds biases to y [… channels]. Their gradient is that of columnSums.
 func (l Lowering) AddBiases(y, biases *Node) *Node {
 	channels := biases.Shape().Dimensions[0]
 	rows := y.Shape().Size() / channels
-	if lower.BiasParts(l.Target, rows) == 1 {
+	if l.Shared == nil && lower.BiasParts(l.Target, rows) == 1 {
 		return Add(y, ExpandLeftToRank(biases, y.Rank()))
 	}
-	return derived(Add(y, StopGradient(ExpandLeftToRank(biases, y.Rank()))), biases, l.columnSums)
+	sum := derived(Add(y, StopGradient(ExpandLeftToRank(biases, y.Rank()))), biases, l.columnSums)
+	if l.Shared != nil {
+		l.Shared.biased[sum] = biased{y, biases}
+	}
+	return sum
 }
 
-// columnSums are sums over all axes of v but the last.
+// columnSums are sums over all axes of v but the last: those of the kernel that computed v, or,
+// where lower.BiasParts says so, sums of sums.
 func (l Lowering) columnSums(v *Node) *Node {
 	channels := v.Shape().Dimensions[v.Rank()-1]
 	rows := v.Shape().Size() / channels
 	parts := lower.BiasParts(l.Target, rows)
+	if sums := l.Shared.columnSums(v); sums != nil {
+		return ConvertDType(sums, v.DType())
+	}
 	if parts == 1 {
 		return ReduceSum(Reshape(v, rows, channels), 0)
 	}

@@ -20,6 +20,8 @@ type Lowering struct {
 	// Multiplies is called with rows, weights, biases (or nil) and result of each dense layer
 	// without an activation; nil: it is not.
 	Multiplies func(x, w, biases, y *Node)
+	// Shared is that of the program; nil: each operation is by itself.
+	Shared *Shared
 }
 
 var _ models.Lowering = Lowering{}

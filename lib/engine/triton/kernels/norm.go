@@ -17,11 +17,15 @@ const LargestNorm = 16384
 // normalization (Ba et al., 2016): the rows' means are subtracted first, and an offset is added
 // at the end. Without, it is RMS normalization (Zhang and Sennrich, 2019).
 //
-//	inputs:  x [rows width], scale [width] float32, offset [width] float32 if Offset
-//	outputs: y [rows width]
+// With Sum it normalizes x + z, as between the layers of a residual net, and with Biases those are
+// added too.
+//
+//	inputs:  x [rows width], z [rows width] if Sum, biases [width] of x's type if Biases, scale [width] float32, offset [width] float32 if Offset
+//	outputs: y [rows width], and the sum [rows width] if Sum
 type Norm struct {
 	Rows, Width int
 	Offset      bool
+	Sum, Biases bool
 	Epsilon     float64      // added to the mean squares
 	X           dtypes.DType // elements of x and y; default: float32
 	// Tile has the rows M of a block, and the warps. N are all columns.
@@ -30,18 +34,28 @@ type Norm struct {
 
 // NormGradient is the gradient of Norm, which computes the statistics of the rows again. Each
 // block takes rows from all over the array and adds up its share of the gradients of scale and
-// offset, so that sums have one order.
+// offset, so that sums have one order. With Sum, where other layers read x + z too, whose gradient
+// is dz, that is added, and the rows of the sum are added up, which biases want.
 //
-//	inputs:  x [rows width], scale [width] float32, dy [rows width], of x's type
-//	outputs: dx [rows width], of x's type, and [parts 1|2 width] float32: parts of the sums for scale and, if Offset, for offset
+//	inputs:  x (or x + z) [rows width], scale [width] float32, dy [rows width], dz [rows width] if Sum, all of x's type but scale
+//	outputs: dx [rows width], of x's type, and [parts kinds width] float32: parts of the sums for scale, for offset if Offset, and of dx if Sum
 type NormGradient struct{ Norm }
 
-// tile is the one that Kernel uses: rows of some 1024 numbers, 32 for each thread.
-func (n Norm) tile() Tile { return n.filled(1024, 32) }
+// tile is the one that Kernel uses: rows of some 1024 numbers, 32 for each thread, or 8 of sums,
+// of which a thread has more to keep.
+func (n Norm) tile() Tile {
+	if n.Sum {
+		return n.filled(1024, 8)
+	}
+	return n.filled(1024, 32)
+}
 
 // tile is the one that Kernel uses. K is how many blocks there are for each of 132 processors.
 func (n NormGradient) tile() Tile {
 	t := n.filled(2048, 32)
+	if n.Sum {
+		t = n.filled(1024, 8)
+	}
 	t.K = max(1, t.K)
 	return t
 }
@@ -64,11 +78,11 @@ func (n NormGradient) Parts() int {
 }
 
 func (n Norm) Key() string {
-	return key("norm", n.Rows, n.Width, n.Offset, short(n.X))
+	return key("norm", n.Rows, n.Width, n.Offset, n.Sum, n.Biases, short(n.X))
 }
 
 func (n NormGradient) Key() string {
-	return key("norm gradient", n.Rows, n.Width, n.Offset, short(n.X))
+	return key("norm gradient", n.Rows, n.Width, n.Offset, n.Sum, short(n.X))
 }
 
 // tiles are blocks of several sizes.
@@ -120,22 +134,38 @@ func (n Norm) statistics(x, columns triton.Value) (middle, factor triton.Value) 
 func (n Norm) Kernel() triton.Kernel {
 	t := n.tile()
 	all, column := shapes.Make(cmp.Or(n.X, dtypes.Float32), n.Rows, n.Width), shapes.Make(dtypes.Float32, n.Width)
-	in := []shapes.Shape{all, column}
-	if n.Offset {
+	in, out := []shapes.Shape{all}, []shapes.Shape{all}
+	if n.Sum {
+		in, out = append(in, all), append(out, all)
+	}
+	if n.Biases {
+		in = append(in, shapes.Make(all.DType, n.Width))
+	}
+	scale := len(in)
+	if in = append(in, column); n.Offset {
 		in = append(in, column)
 	}
 	return triton.Kernel{
 		Name: n.name(), Nameless: true, Grid: [3]int{triton.Blocks(n.Rows, t.M)}, Warps: t.Warps, Stages: t.Stages,
-		Inputs: in, Outputs: []shapes.Shape{all},
+		Inputs: in, Outputs: out,
 		Body: func(b *triton.Block) {
 			rows, columns := stretch(b, b.ProgramID(0), t.M, n.Rows), stretch(b, b.Zeros(dtypes.Int32), t.N, n.Width)
 			m, mIn := rows.column()
 			c, cIn := columns.row()
 			at := m.Mul(n.Width).Add(c)
-			x, factor := n.statistics(load(b.Input(0).At(at), mIn, cIn).To(dtypes.Float32), cIn)
-			y := x.Mul(factor).Mul(load(b.Input(1).At(c), cIn))
+			x := load(b.Input(0).At(at), mIn, cIn).To(dtypes.Float32)
+			if n.Sum {
+				if x = x.Add(load(b.Input(1).At(at), mIn, cIn).To(dtypes.Float32)); n.Biases {
+					x = x.Add(load(b.Input(2).At(c), cIn).To(dtypes.Float32))
+				}
+				x = x.To(all.DType)
+				store(b.Output(1).At(at), x, mIn, cIn)
+				x = x.To(dtypes.Float32) // the gradient has it rounded, too
+			}
+			x, factor := n.statistics(x, cIn)
+			y := x.Mul(factor).Mul(load(b.Input(scale).At(c), cIn))
 			if n.Offset {
-				y = y.Add(load(b.Input(2).At(c), cIn))
+				y = y.Add(load(b.Input(scale+1).At(c), cIn))
 			}
 			store(b.Output(0).At(at), y, mIn, cIn)
 		},
@@ -145,9 +175,13 @@ func (n Norm) Kernel() triton.Kernel {
 func (n NormGradient) Kernel() triton.Kernel {
 	t, parts, kinds := n.tile(), n.Parts(), n.kinds()
 	all := shapes.Make(cmp.Or(n.X, dtypes.Float32), n.Rows, n.Width)
+	in, arrays := []shapes.Shape{all, shapes.Make(dtypes.Float32, n.Width), all}, []int{0, 2}
+	if n.Sum {
+		in, arrays = append(in, all), []int{0, 2, 3}
+	}
 	return triton.Kernel{
 		Name: n.name() + "_gradient", Nameless: true, Grid: [3]int{parts}, Warps: t.Warps, Stages: t.Stages,
-		Inputs:  []shapes.Shape{all, shapes.Make(dtypes.Float32, n.Width), all},
+		Inputs:  in,
 		Outputs: []shapes.Shape{all, shapes.Make(dtypes.Float32, parts, kinds*n.Width)},
 		Body: func(b *triton.Block) {
 			part := b.ProgramID(0)
@@ -158,9 +192,12 @@ func (n NormGradient) Kernel() triton.Kernel {
 				m, mIn := stretch(b, i, t.M, n.Rows).column()
 				return m.Mul(n.Width).Add(c), mIn
 			}
-			read := func(i triton.Value) []triton.Value {
+			read := func(i triton.Value) (l []triton.Value) {
 				at, mIn := at(i)
-				return []triton.Value{load(b.Input(0).At(at), mIn, cIn), load(b.Input(2).At(at), mIn, cIn)}
+				for _, k := range arrays {
+					l = append(l, load(b.Input(k).At(at), mIn, cIn))
+				}
+				return l
 			}
 			mean := func(x triton.Value) triton.Value { return x.Sum(1).Mul(1 / float64(n.Width)).Expand(1) }
 			last := triton.Blocks(n.Rows, t.M) - 1
@@ -178,24 +215,34 @@ func (n NormGradient) Kernel() triton.Kernel {
 				if n.Offset {
 					less = less.Add(mean(v))
 				}
+				dx, sums := v.Sub(less).Mul(factor), s[len(arrays):]
+				if n.Sum {
+					dx = dx.Add(s[2].To(dtypes.Float32))
+				}
 				at, mIn := at(i)
-				store(b.Output(0).At(at), v.Sub(less).Mul(factor), mIn, cIn)
-				if next = append(next, s[2].Add(dy.Mul(x))); n.Offset {
-					next = append(next, s[3].Add(dy))
+				store(b.Output(0).At(at), dx, mIn, cIn)
+				if next = append(next, sums[0].Add(dy.Mul(x))); n.Offset {
+					next = append(next, sums[1].Add(dy))
+				}
+				if n.Sum {
+					next = append(next, sums[kinds-1].Add(dx))
 				}
 				return next
 			})
-			for k, sum := range state[2:] {
+			for k, sum := range state[len(arrays):] {
 				store(b.Output(1).At(part.Mul(kinds*n.Width).Add(k*n.Width).Add(columns.at)), sum.Sum(0), columns.mask())
 			}
 		},
 	}
 }
 
-// kinds are the gradients that the kernel adds up.
+// kinds is how many sums over rows the kernel makes.
 func (n NormGradient) kinds() int {
-	if n.Offset {
-		return 2
+	k := 1
+	for _, also := range []bool{n.Offset, n.Sum} {
+		if also {
+			k++
+		}
 	}
-	return 1
+	return k
 }

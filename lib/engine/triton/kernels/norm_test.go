@@ -54,6 +54,8 @@ func TestNorm(t *testing.T) {
 		{Rows: 9, Width: 600, Epsilon: 1e-6, X: dtypes.Float16},
 		{Rows: 3, Width: 1, Offset: true, Epsilon: 1e-3},
 		{Rows: 1200, Width: 5, Offset: true, Epsilon: 1e-5},
+		{Rows: 5, Width: 33, Offset: true, Sum: true, Epsilon: 1e-5},
+		{Rows: 70, Width: 20, Sum: true, Biases: true, Epsilon: 1e-6, X: dtypes.BFloat16},
 	} {
 		x, scale, offset, dy := numbers(1, n.Rows*n.Width), numbers(2, n.Width), numbers(3, n.Width), numbers(4, n.Rows*n.Width)
 		for j := range x {
@@ -67,18 +69,47 @@ func TestNorm(t *testing.T) {
 			limit = 4e-3
 		}
 		y, dx, dscale, doffset := plainNorm(n, x, scale, offset, dy)
+		dz, columns := numbers(5, len(x)), make([]float64, n.Width)
+		if n.Sum {
+			for j := range dx {
+				dz[j] = math.Round(dz[j]*16) / 16
+				dx[j] += dz[j]
+				columns[j%n.Width] += dx[j]
+			}
+		}
 		for _, tile := range n.Tiles() {
 			n.Tile = tile
-			in := [][]float64{x, scale}
-			if n.Offset {
+			in, back := [][]float64{x}, [][]float64{x, scale, dy}
+			if n.Sum { // of ones and what is left
+				ones, rest, biases := make([]float64, len(x)), make([]float64, len(x)), make([]float64, n.Width)
+				for j := range x {
+					ones[j], rest[j] = 1, x[j]-1
+				}
+				if in, back = [][]float64{rest, ones}, append(back, dz); n.Biases {
+					for j := range biases {
+						biases[j] = float64(j)
+					}
+					for j := range rest {
+						rest[j] -= biases[j%n.Width]
+					}
+					in = append(in, biases)
+				}
+			}
+			if in = append(in, scale); n.Offset {
 				in = append(in, offset)
 			}
-			near(t, name(i, " ", tile, " y"), run(t, n.Kernel(), in...)[0], y, limit)
-			got := run(t, NormGradient{n}.Kernel(), x, scale, dy)
+			got := run(t, n.Kernel(), in...)
+			if near(t, name(i, " ", tile, " y"), got[0], y, limit); n.Sum {
+				near(t, name(i, " ", tile, " sum"), got[1], x, limit)
+			}
+			got = run(t, NormGradient{n}.Kernel(), back...)
 			near(t, name(i, " ", tile, " dx"), got[0], dx, limit+1e-3*float64(1/n.Width)) // a width of 1: all is 0 but rounding
-			want := dscale
+			want := slices.Clone(dscale)
 			if n.Offset {
-				want = append(slices.Clone(dscale), doffset...)
+				want = append(want, doffset...)
+			}
+			if n.Sum {
+				want = append(want, columns...)
 			}
 			sum := make([]float64, len(want))
 			for j, v := range got[1] {

@@ -1,0 +1,39 @@
+package xla
+
+import . "github.com/gomlx/gomlx/core/graph"
+
+// Shared is what operations of one program know of each other, so that one kernel does the work of
+// several.
+type Shared struct {
+	sums    map[*Node]*sum         // what norms may normalize, by the node that they are given
+	biased  map[*Node]biased       // results of dense layers, by the last node that is no reshape
+	columns []func() (of, s *Node) // sums over all axes but the last of gradients
+}
+
+type biased struct{ y, biases *Node }
+
+// NewShared is that of a new program.
+func NewShared() *Shared {
+	return &Shared{sums: map[*Node]*sum{}, biased: map[*Node]biased{}}
+}
+
+// unshaped is x before it was reshaped.
+func unshaped(x *Node) *Node {
+	for x != nil && x.Type() == NodeTypeReshape {
+		x = x.Inputs()[0]
+	}
+	return x
+}
+
+// columnSums are sums over all axes of v but the last, if the kernel that computed v made them.
+func (s *Shared) columnSums(v *Node) *Node {
+	if s == nil {
+		return nil
+	}
+	for _, columns := range s.columns {
+		if of, sums := columns(); of != nil && unshaped(of) == unshaped(v) {
+			return sums
+		}
+	}
+	return nil
+}
