@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/pjrt"
 	"gaiden/lib/fit/step"
 	"gaiden/lib/losses"
@@ -367,5 +368,35 @@ func TestNormKernels(t *testing.T) {
 		if n.target = lower.TargetOf(s.Welcome()); n.Reset() != nil {
 			t.Fatal("no reset")
 		}
+	}
+}
+
+// TestPackedGraphs holds that the programs which pack a large state are launched one by one, and loops of
+// steps as CUDA graphs, even if a state of many arrays is not packed.
+func TestPackedGraphs(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	x, y := text(40, 6, 7)
+	n := attach(t, s, "graphs", models.Net{Name: "net", Input: []int{6}, Layers: []models.Layer{models.Embedding{Name: "tokens", Vocab: 7, Units: 4},
+		models.Repeat{Name: "block", Times: 4, Layer: models.TransformerBlock{Heads: 2}}, models.Dense{Name: "head", Units: 7}}}, Config{})
+	set := load(t, n, "graphs", Data{X: x, Y: y})
+	n.target = played("cuda", "9.0")
+	for name, write := range map[string]func() (*hlo.Program, error){
+		"pack": n.packProgram, "unpack": n.unpackProgram,
+		"loop": func() (*hlo.Program, error) { return n.epochProgram(set, plan.Steps(n.target, true, 4, 10)) },
+	} {
+		p, err := write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if arrays := max(len(p.Inputs), len(p.Outputs)); arrays < lower.PackedArrays {
+			t.Fatalf("%s has %d arrays", name, arrays)
+		}
+		if flags, none := plan.Flags(n.target, p, false, false), name != "loop"; (flags["xla_gpu_enable_command_buffer"] == "") != none || p.Has("while") == none {
+			t.Errorf("%s: got flags %v", name, flags)
+		}
+	}
+	if n.target = lower.TargetOf(s.Welcome()); n.Reset() != nil {
+		t.Fatal("no reset")
 	}
 }

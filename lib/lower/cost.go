@@ -65,10 +65,6 @@ const (
 	// one, not as CUDA graphs, unless it works in place: where arrays lie elsewhere in each
 	// run, the graphs must be changed each time.
 	ManyOps = 2000
-	// OpsOfArray is how many operations a program has at least for each of its many arrays that
-	// is launched as a graph, if it does not work in place: changing the graph for an array costs
-	// more than a few launches.
-	OpsOfArray = 4
 	// RecomputeBytes is the size of a batch norm's output from which a GPU computes it twice
 	// rather than keeping it: much less memory for little time.
 	RecomputeBytes = 16 << 20

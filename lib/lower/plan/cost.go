@@ -42,11 +42,22 @@ func Flags(t lower.Target, p *hlo.Program, inPlace, oneDNN bool) map[string]any 
 	case t.CPU() && oneDNN && convolves:
 		return map[string]any{"xla_cpu_use_onednn": true, "xla_cpu_experimental_onednn_custom_call": true}
 	case t.CPU() || !t.Graphs():
-	case !inPlace && (p.Size() >= lower.ManyOps || len(p.Inputs) >= lower.PackedArrays && p.Size() < lower.OpsOfArray*len(p.Inputs)):
+	case !inPlace && (p.Size() >= lower.ManyOps || max(len(p.Inputs), len(p.Outputs)) >= lower.PackedArrays && moves(p)):
 		return map[string]any{"xla_gpu_enable_command_buffer": ""}
 	case p.Size() >= lower.ManyOps || convolves:
 	default:
 		return map[string]any{"xla_gpu_command_buffer_scheduling_mode?": "CONCURRENT"}
 	}
 	return nil
+}
+
+// moves says whether a program only moves its many arrays, as one that packs a state does: to
+// change a graph for each that lies elsewhere costs more than to launch a copy.
+func moves(p *hlo.Program) bool {
+	for _, op := range []string{"while", "dot", "convolution", "custom_call", "reduce", "multiply"} {
+		if p.Has(op) {
+			return false
+		}
+	}
+	return true
 }

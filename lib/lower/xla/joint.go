@@ -77,7 +77,7 @@ func (j *joint) compute() {
 	if len(vs) == 0 || j.dx != nil || j.pass != gradient.Pass(j.x.Graph()) {
 		return
 	}
-	x, v := StopGradient(j.x), Concatenate(vs, 1)
+	x, v := StopGradient(j.x), alone(Concatenate(vs, 1)) // else XLA puts them next to each other for each product
 	j.dx, j.dws = DotGeneral(v, []int{1}, nil, Concatenate(ws, 1), []int{1}, nil), make([]*Node, len(j.ws))
 	all, at := j.l.weightsOf(x, v), 0
 	for i, v := range j.vs {
