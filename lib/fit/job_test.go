@@ -18,23 +18,28 @@ import (
 	"gaiden/lib/session"
 )
 
-// TestTrainJob holds that a job trains as Train does, bit by bit.
+// TestTrainJob holds that a job trains as Train does, bit by bit, on as many devices.
 func TestTrainJob(t *testing.T) {
 	s := open(t)
+	mlp := models.Net{Name: "mlp", Input: []int{16}, Layers: []models.Layer{models.Dense{Name: "h", Units: 8, Act: models.ReLU}, models.Dropout{Rate: 0.25}, models.Dense{Name: "o", Units: 10}}}
+	plateau := optim.ReduceOnPlateau{Factor: 0.5, Patience: 1, MinDelta: 10} // after each epoch but the first
 	for _, tt := range []struct {
-		name  string
-		model models.Net
-		train Train
+		name    string
+		model   models.Net
+		devices int
+		train   Train
 	}{
-		{"loop, last batch not full", models.Net{Name: "mlp", Input: []int{16}, Layers: []models.Layer{models.Dense{Name: "h", Units: 8, Act: models.ReLU}, models.Dense{Name: "o", Units: 10}}}, Train{Epochs: 3, Batch: 8}},
-		{"single steps, order kept", small(), Train{Epochs: 2, Batch: 10, InOrder: true, DropLast: true, LearningRate: 0.01}},
-		{"whole batches", small(), Train{Epochs: 4, Batch: 203}},
+		{"loop, last batch not full", mlp, 1, Train{Epochs: 3, Batch: 8}},
+		{"single steps, order kept", small(), 1, Train{Epochs: 2, Batch: 10, InOrder: true, DropLast: true, LearningRate: 0.01}},
+		{"whole batches", small(), 1, Train{Epochs: 4, Batch: 203}},
+		{"loop on two devices", mlp, 2, Train{Epochs: 4, Batch: 8, ReduceOnPlateau: plateau, KeepBest: true}},
+		{"single steps on four devices", small(), 4, Train{Epochs: 2, Batch: 12}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var weights [2][]Tensor
 			var histories [2]*History
 			for i := range 2 {
-				n := attach(t, s, fmt.Sprint("net", i), tt.model, Config{Seed: 3})
+				n := attach(t, s, fmt.Sprint("net", i), tt.model, Config{Seed: 3, Devices: tt.devices, AllDevices: tt.devices > 1})
 				data := load(t, n, "bars", digits(203, tt.model.Input, 1))
 				tt.train.Validation = nil
 				if tt.train.Batch < data.N {
@@ -60,6 +65,9 @@ func TestTrainJob(t *testing.T) {
 				}
 			}
 			a, b := histories[0], histories[1]
+			if a.Devices != tt.devices || b.Devices != tt.devices {
+				t.Errorf("got %d devices, and %d in a job, want %d", a.Devices, b.Devices, tt.devices)
+			}
 			if !slices.Equal(a.Losses, b.Losses) || !slices.Equal(a.Right, b.Right) || len(a.Right) != a.Steps || b.Steps != a.Steps || b.Stopped != "" {
 				t.Errorf("job: %d steps, stopped %q, losses %v, want %d, %v", b.Steps, b.Stopped, b.Losses[:min(3, len(b.Losses))], a.Steps, a.Losses[:3])
 			}

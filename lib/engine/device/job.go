@@ -20,7 +20,9 @@ type runner struct {
 	conn      *conn
 	names     map[string]bool // that its steps take or bind
 	used      []*program      // by body.Programs; nil: only for steps of the moment NotFinite
-	nonFinite bool            // numbers that were to be finite are not; the loop's goroutine's
+	lacks     string          // why it cannot run on the worker's devices, "" if it can
+	started   bool            // the steps at the moment AtStart are done; the loop's goroutine's, as the next
+	nonFinite bool            // numbers that were to be finite are not
 
 	wake  chan struct{} // something has changed for the loop
 	ended chan struct{} // the loop's goroutine has gone
@@ -36,6 +38,7 @@ type runner struct {
 	best    float64 // of Until
 	worse   int     // periods since; -1-k before the first finite one and after k others
 	saving  bool    // a snapshot of it is being written
+	held    bool    // it waits for devices: paused, but on disk it runs, so that the next worker continues it
 	tries   int     // how often it has gone on from the same place after a crash
 }
 
@@ -76,7 +79,7 @@ func (s *space) busyJobs(w *Worker) []string {
 func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *runner {
 	now := time.Now()
 	j := &runner{w: w, space: s, body: b, names: namesOf(b), log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
-		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}
+		lacks: lacks(b, len(w.devices)), place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}
 	j.conn = &conn{w: w, programs: map[uint64]*program{}, windows: map[uint32]*window{}, finished: sync.NewCond(&w.mu), since: now, space: s}
 	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}
 	return j
@@ -94,7 +97,7 @@ func (j *runner) run() {
 		j.conn.leaveAll()
 		return
 	}
-	if why := j.atEnd(); why != nil && err == nil {
+	if why := j.at(wire.AtEnd); why != nil && err == nil {
 		state, err = wire.JobFailed, why
 	}
 	j.clean()
@@ -116,9 +119,6 @@ func (j *runner) run() {
 // turns is the loop itself. Its state is running when the worker ends before the
 // job does.
 func (j *runner) turns() (wire.JobState, string, *wire.Error) {
-	if why := j.compile(); why != nil {
-		return j.failed(why)
-	}
 	period := max(1, j.body.Period)
 	for last := j.place.Turn / period; ; {
 		switch j.wanted() {
@@ -127,6 +127,9 @@ func (j *runner) turns() (wire.JobState, string, *wire.Error) {
 		case wire.JobRuns:
 		default:
 			return wire.JobRuns, "", nil
+		}
+		if why := j.start(); why != nil {
+			return j.failed(why)
 		}
 		t := j.place.Turn
 		if t >= max(1, j.body.Turns) {
@@ -149,10 +152,23 @@ func (j *runner) turns() (wire.JobState, string, *wire.Error) {
 	}
 }
 
-// atEnd does the steps of that moment.
-func (j *runner) atEnd() *wire.Error {
+// start makes the job ready to begin, or to continue.
+func (j *runner) start() *wire.Error {
+	if j.started {
+		return nil
+	}
+	why := j.compile()
+	if why == nil {
+		why = j.at(wire.AtStart)
+	}
+	j.started = why == nil
+	return why
+}
+
+// at does the steps of a moment, AtStart or AtEnd.
+func (j *runner) at(m wire.Moment) *wire.Error {
 	for i, s := range j.body.Steps {
-		if s.When != wire.AtEnd || j.used[s.Program] == nil { // it failed before it began
+		if s.When != m || j.used == nil || j.used[s.Program] == nil { // it failed before it began
 			continue
 		}
 		for at := (wire.Place{Turn: j.place.Turn, Step: i}); at.Repeat < max(1, s.Repeat); at.Repeat++ {
@@ -228,19 +244,22 @@ func (j *runner) save(wait bool) {
 func (j *runner) wanted() wire.JobState {
 	for {
 		j.w.mu.Lock()
-		want, ending, state := j.want, j.w.ending, j.state
+		want, ending, changes, waits := j.want, j.w.ending, j.want != j.state || j.held, j.want == wire.JobRuns && j.lacks != ""
 		j.w.mu.Unlock()
 		switch {
 		case want == wire.JobStopped:
 			return want
 		case ending:
 			return ""
-		case want != state:
+		case waits:
+			j.hold()
+		case changes:
 			j.become(want)
 		}
-		if want == wire.JobRuns {
+		if want == wire.JobRuns && !waits {
 			return want
 		}
+		j.started = false
 		<-j.wake
 	}
 }
@@ -249,7 +268,16 @@ func (j *runner) wanted() wire.JobState {
 func (j *runner) become(state wire.JobState) {
 	j.store(state)
 	j.w.mu.Lock()
-	j.state, j.changed = state, time.Now()
+	j.state, j.held, j.changed = state, false, time.Now()
+	j.w.mu.Unlock()
+	j.log.wakeAll()
+}
+
+// hold pauses a job for which the worker has too few devices. A worker that has enough
+// continues it.
+func (j *runner) hold() {
+	j.w.mu.Lock()
+	j.state, j.held, j.why, j.changed = wire.JobPaused, true, j.lacks+": it continues when %hosts add has brought back the hosts that are missing", time.Now()
 	j.w.mu.Unlock()
 	j.log.wakeAll()
 }
@@ -264,7 +292,9 @@ func (j *runner) signal() {
 
 // compile makes the programs ready that the job needs while all is well.
 func (j *runner) compile() *wire.Error {
-	j.used = make([]*program, len(j.body.Programs))
+	if j.used == nil {
+		j.used = make([]*program, len(j.body.Programs))
+	}
 	for _, s := range j.body.Steps {
 		if s.When == wire.NotFinite {
 			continue
