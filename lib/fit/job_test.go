@@ -97,6 +97,13 @@ func abs(v float64) float64 { return max(v, -v) }
 // TestTrainJobSurvives kills the worker in the middle of a job, twice: the loss
 // curve is that of a job which nobody has disturbed.
 func TestTrainJobSurvives(t *testing.T) {
+	for _, devices := range []int{1, 2} {
+		t.Run(fmt.Sprint(devices, " devices"), func(t *testing.T) { jobSurvives(t, devices) })
+	}
+}
+
+func jobSurvives(t *testing.T, devices int) {
+	t.Setenv("GAIDEN_CPU_DEVICES", fmt.Sprint(devices))
 	socket := devicetest.Start(t)
 	connect := func() *session.Session {
 		t.Helper()
@@ -112,11 +119,11 @@ func TestTrainJobSurvives(t *testing.T) {
 	}
 	s := connect()
 	defer func() { s.Close() }()
-	net := models.Net{Name: "mlp", Input: []int{28 * 28}, Layers: []models.Layer{models.Dense{Name: "h", Units: 64, Act: models.ReLU}, models.Dense{Name: "o", Units: 10}}}
+	net := models.Net{Name: "mlp", Input: []int{28 * 28}, Layers: []models.Layer{models.Dense{Name: "h", Units: 64, Act: models.ReLU}, models.Dropout{Rate: 0.1}, models.Dense{Name: "o", Units: 10}}}
 	var curves [2][]float32
 	for i, kills := range []int{0, 2} {
 		name := fmt.Sprint("net", i)
-		n := attach(t, s, name, net, Config{Seed: 3})
+		n := attach(t, s, name, net, Config{Seed: 3, Devices: devices, AllDevices: devices > 1})
 		data := load(t, n, "bars", digits(2000, net.Input, 1))
 		j, err := n.FitJob(data, Train{Epochs: 16, Batch: 10})
 		if err != nil {
@@ -129,6 +136,9 @@ func TestTrainJobSurvives(t *testing.T) {
 			}
 			c := connect()
 			defer c.Close()
+			if _, err := c.Snapshot(""); err != nil { // in the middle of an epoch
+				t.Error(err)
+			}
 			if st, err := c.Status(); err == nil {
 				syscall.Kill(st.WorkerPID, syscall.SIGKILL)
 				killed++
