@@ -1,0 +1,108 @@
+package hosts_test
+
+import (
+	"errors"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gaiden/lib/engine/device/devicetest"
+	"gaiden/lib/engine/wire"
+	"gaiden/lib/fit"
+	"gaiden/lib/models"
+	"gaiden/lib/session"
+)
+
+// TestJobs: a job on two hosts continues when one is lost and comes back, with the losses of
+// Fit. While a host is missing it waits, and says for what.
+func TestJobs(t *testing.T) {
+	if onGPUs() {
+		t.Skip("needs XLA's CPU plugin, since sessions of one test do not share GPUs: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
+	}
+	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
+	socket := devicetest.Start(t)
+	s := add(t, open(t, socket), socket, "", f)
+	net := models.Net{Name: "net", Input: []int{8}, Layers: []models.Layer{models.Dense{Name: "l1", Units: 16, Act: models.ReLU},
+		models.Dropout{Name: "drop", Rate: 0.1}, models.Dense{Name: "output", Units: 4}}}
+	x, y := make([]float32, 64*8), make([]int32, 64)
+	for i := range x {
+		x[i] = float32(math.Sin(float64(i)))
+	}
+	for i := range y {
+		y[i] = int32(i % 4)
+	}
+	const epochs = 20
+	train := func(name string, see func(fit.Progress)) []float32 {
+		t.Helper()
+		n, err := fit.Attach(s, name, net, fit.Config{Seed: 1, Devices: 2, AllDevices: true, FirstLook: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := n.Upload("data", fit.Data{X: x, Y: y})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h *fit.History
+		if settings := (fit.Train{Epochs: epochs, Batch: 24, Validation: data}); see == nil {
+			h, err = n.Fit(data, settings)
+		} else if j, e := n.FitJob(data, settings); e != nil {
+			err = e
+		} else {
+			h, err = j.Follow(t.Context(), see)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Devices != 2 || len(h.Epochs) != epochs {
+			t.Errorf("%s: got %d devices, %d epochs, stopped %q, want 2, %d", name, h.Devices, len(h.Epochs), h.Stopped, epochs)
+		}
+		return h.Losses
+	}
+	want := train("calm", nil)
+	// job is a look at the job that is disturbed, by a client that comes anew.
+	job := func() (s *session.Session, info wire.JobInfo) {
+		t.Helper()
+		s = open(t, socket)
+		l, err := s.Jobs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(l, func(i wire.JobInfo) bool { return i.Name == "net" })
+		if i < 0 {
+			t.Fatalf("got jobs %v, want net", l)
+		}
+		return s, l[i]
+	}
+	disturbed := 0
+	got := train("net", func(p fit.Progress) {
+		switch {
+		case disturbed == 0 && p.Epoch >= 4:
+			disturbed++
+			syscall.Kill(f.worker(t), syscall.SIGKILL)
+		case disturbed == 1 && p.Epoch >= 8:
+			disturbed++
+			f.Process.Kill()
+			f.Wait()
+			c, info := job()
+			for end := time.Now().Add(recovery); info.State != wire.JobPaused && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+				c.Close()
+				c, info = job()
+			}
+			if !strings.Contains(info.Why, "it needs 2 devices, and the session has 1") || !strings.Contains(info.Why, "%hosts add") {
+				t.Errorf("job without its host: got %s, %q, want that it waits for devices", info.State, info.Why)
+			}
+			if _, err := c.ResumeJob("net"); !errors.Is(err, wire.Unavailable) {
+				t.Errorf("resume without the host: got %v, want a refusal", err)
+			}
+			f = startFollower(t, f.address)
+			add(t, c, socket, "", f)
+		}
+	})
+	if disturbed != 2 || !slices.Equal(got, want) {
+		t.Errorf("after %d disturbances, got %d losses, want the %d of Fit, which nobody has disturbed", disturbed, len(got), len(want))
+	}
+}
