@@ -180,10 +180,11 @@ func (j *runner) at(m wire.Moment) *wire.Error {
 	return nil
 }
 
-// failed is how the job ends for an error. Where the devices are lost it has not
-// ended: the next worker continues it, or finds that it is what loses them.
+// failed is how the job ends for an error. Where the devices or a host are lost it has not
+// ended: the next worker continues it, or finds that it is what loses them. What a program
+// says that was to hear from that host is a consequence.
 func (j *runner) failed(why *wire.Error) (wire.JobState, string, *wire.Error) {
-	if j.w.lost() != nil {
+	if j.w.lost() != nil || why.Code == wire.Lost || why.Code == wire.ExecuteError && j.w.failed() {
 		return wire.JobRuns, "", nil
 	}
 	return wire.JobFailed, "", why
