@@ -195,6 +195,7 @@ func TestJobCopies(t *testing.T) {
 		{Program: add, Inputs: Named(now...), Names: next},
 		{Program: pair, Inputs: Named(next...), Names: now},
 		{Program: both, Inputs: Named(now...), Read: []wire.Read{{Name: "x"}}},
+		{Program: both, When: wire.AtEnd, Inputs: Named("x", "x"), Names: []string{"ended"}},
 	}}
 	refused := func(what, want string) {
 		t.Helper()
@@ -285,10 +286,14 @@ func TestJobCopies(t *testing.T) {
 		t.Errorf("told %q, want nothing of copies", note)
 	}
 	more()
-	if _, err := s.StopJob("copies"); err != nil {
+	pause()
+	p.kill()
+	p.again()
+	s = p.reopen("copies")
+	if _, err := s.StopJob("copies"); err != nil { // while it waits
 		t.Fatal(err)
 	}
-	if l, err := s.List(""); err != nil || len(l) != 1 {
-		t.Errorf("got arrays %v, %v, want x alone", l, err)
+	if l, err := s.List(""); err != nil || len(l) != 2 || l[0].Name != "ended" {
+		t.Errorf("got arrays %v, %v, want x and what the step at the end has made", l, err)
 	}
 }

@@ -19,7 +19,7 @@ type runner struct {
 	log       *jobLog
 	conn      *conn
 	names     map[string]bool // that its steps take or bind
-	used      []*program      // by body.Programs; nil: only for steps of the moment NotFinite
+	used      []*program      // by body.Programs; nil: not needed yet
 	lacks     string          // why it cannot run on the worker's devices, "" if it can
 	started   bool            // the steps at the moment AtStart are done; the loop's goroutine's, as the next
 	nonFinite bool            // numbers that were to be finite are not
@@ -78,7 +78,7 @@ func (s *space) busyJobs(w *Worker) []string {
 // begin makes a loop ready and starts it.
 func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *runner {
 	now := time.Now()
-	j := &runner{w: w, space: s, body: b, names: namesOf(b), log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
+	j := &runner{w: w, space: s, body: b, names: namesOf(b), used: make([]*program, len(b.Programs)), log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
 		lacks: lacks(b, len(w.devices)), place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}
 	j.conn = &conn{w: w, programs: map[uint64]*program{}, windows: map[uint32]*window{}, finished: sync.NewCond(&w.mu), since: now, space: s}
 	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}
@@ -168,8 +168,11 @@ func (j *runner) start() *wire.Error {
 // at does the steps of a moment, AtStart or AtEnd.
 func (j *runner) at(m wire.Moment) *wire.Error {
 	for i, s := range j.body.Steps {
-		if s.When != m || j.used == nil || j.used[s.Program] == nil { // it failed before it began
+		if s.When != m {
 			continue
+		}
+		if why := j.prepare(s.Program); why != nil {
+			return why
 		}
 		for at := (wire.Place{Turn: j.place.Turn, Step: i}); at.Repeat < max(1, s.Repeat); at.Repeat++ {
 			if why := j.do(at, func() {}); why != nil {
@@ -293,9 +296,6 @@ func (j *runner) signal() {
 
 // compile makes the programs ready that the job needs while all is well.
 func (j *runner) compile() *wire.Error {
-	if j.used == nil {
-		j.used = make([]*program, len(j.body.Programs))
-	}
 	for _, s := range j.body.Steps {
 		if s.When == wire.NotFinite {
 			continue
