@@ -328,12 +328,13 @@ func rowsRead(order []int32, batch, device, devices int) (l []int32) {
 
 // pickRows are rows of an array on the host, in an array of a shape.
 func pickRows(flat reflect.Value, shape shapes.Shape, rows []int32) reflect.Value {
-	size := shape.Size() / shape.Dimensions[0]
-	picked := reflect.ValueOf(dtypes.MakeAnySlice(shape.DType, shape.Size()))
+	picked := dtypes.MakeAnySlice(shape.DType, shape.Size())
+	to, from := dtypes.UnsafeByteSliceFromAny(picked), dtypes.UnsafeByteSliceFromAny(flat.Interface())
+	size := len(to) / shape.Dimensions[0]
 	for i, r := range rows {
-		reflect.Copy(picked.Slice(i*size, (i+1)*size), flat.Slice(int(r)*size, (int(r)+1)*size))
+		copy(to[i*size:(i+1)*size], from[int(r)*size:])
 	}
-	return picked
+	return reflect.ValueOf(picked)
 }
 
 // putOrder puts the order of a block's examples on each device.
