@@ -20,10 +20,14 @@ import (
 // TestJobs: a job on two hosts continues when one is lost and comes back, with the losses of
 // Fit. While a host is missing it waits, and says for what.
 func TestJobs(t *testing.T) {
-	if onGPUs() {
-		t.Skip("needs XLA's CPU plugin, since sessions of one test do not share GPUs: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
+	on := func(gpu string) {
+		if onGPUs() {
+			t.Setenv("GAIDEN_DEVICE", gpu)
+		}
 	}
+	on("cuda:1")
 	f := startFollower(t, filepath.Join(t.TempDir(), "run", "f.sock"))
+	on("cuda:0")
 	socket := devicetest.Start(t)
 	s := add(t, open(t, socket), socket, "", f)
 	net := models.Net{Name: "net", Input: []int{8}, Layers: []models.Layer{models.Dense{Name: "l1", Units: 16, Act: models.ReLU},
@@ -98,11 +102,13 @@ func TestJobs(t *testing.T) {
 			if _, err := c.ResumeJob("net"); !errors.Is(err, wire.Unavailable) {
 				t.Errorf("resume without the host: got %v, want a refusal", err)
 			}
+			on("cuda:1")
 			f = startFollower(t, f.address)
 			add(t, c, socket, "", f)
 		}
 	})
-	if disturbed != 2 || !slices.Equal(got, want) {
+	equal := func(a, b float32) bool { return a == b || onGPUs() && math.Abs(float64(a-b)) < 1e-4 } // whose workers may choose other algorithms
+	if disturbed != 2 || !slices.EqualFunc(got, want, equal) {
 		t.Errorf("after %d disturbances, got %d losses, want the %d of Fit, which nobody has disturbed", disturbed, len(got), len(want))
 	}
 }
