@@ -253,7 +253,12 @@ func (r *jobReader) row(row []float64, at time.Time) {
 
 func (r *jobReader) progress() Progress {
 	phase := "train"
-	if r.history.Steps == 0 {
+	switch {
+	case r.info.State == wire.JobPaused:
+		if phase = "paused"; r.info.Why != "" {
+			phase += ": " + r.info.Why
+		}
+	case r.history.Steps == 0:
 		phase = "compile"
 	}
 	p := r.record.progress(phase, r.Epochs, r.Steps)
