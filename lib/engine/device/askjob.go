@@ -39,7 +39,7 @@ func (c *conn) askJob(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	}
 	if a.Verb == wire.ResumeJob && j.lacks != "" {
 		w.mu.Unlock()
-		return nil, wire.Errorf(wire.Unavailable, "job %s: %s", wire.Shown(j.body.Name), j.lacks).WithHint("%%hosts shows which hosts are missing; %%hosts add ADDRESS brings them back, and the job continues")
+		return nil, wire.Errorf(wire.Unavailable, "job %s: %s", wire.Shown(j.body.Name), j.lacks).WithHint("%%hosts shows which hosts are missing, and %%hosts add ADDRESS brings them back: the job continues then. %%jobs stop %s ends it and keeps its arrays", wire.Shown(j.body.Name))
 	}
 	j.want = map[wire.Verb]wire.JobState{wire.PauseJob: wire.JobPaused, wire.ResumeJob: wire.JobRuns, wire.StopJob: wire.JobStopped}[a.Verb]
 	w.mu.Unlock()

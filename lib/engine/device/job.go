@@ -281,7 +281,7 @@ func (j *runner) become(state wire.JobState) {
 // continues it.
 func (j *runner) hold() {
 	j.w.mu.Lock()
-	j.state, j.held, j.why, j.changed = wire.JobPaused, true, j.lacks+": it continues when %hosts add has brought back the hosts that are missing", time.Now()
+	j.state, j.held, j.why, j.changed = wire.JobPaused, true, j.lacks+": it continues when they are back, by %hosts add or after a restart", time.Now()
 	j.w.mu.Unlock()
 	j.log.wakeAll()
 }
