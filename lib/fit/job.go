@@ -197,7 +197,6 @@ func (b *jobBuilder) measureStep() error {
 		return err
 	}
 	defer func() { // the job has copies of its own
-		b.net.freeCopies(b.data.all())
 		b.state[1:].free()
 		b.state = b.state[:1]
 	}()

@@ -70,6 +70,7 @@ func (b *jobBuilder) copyToDevices() error {
 		return nil
 	}
 	n := b.net
+	n.freeCopies(b.data.all()) // of Fit: the job has its own
 	for i, name := range b.sources(b.data) {
 		if err := b.broadcast(wire.AtStart, []string{name}, []shapes.Shape{b.data.arrays[i].shape}); err != nil {
 			return err
