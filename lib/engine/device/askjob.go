@@ -39,7 +39,7 @@ func (c *conn) askJob(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 	}
 	if a.Verb == wire.ResumeJob && j.lacks != "" {
 		w.mu.Unlock()
-		return nil, wire.Errorf(wire.Unavailable, "job %s: %s", wire.Shown(j.body.Name), j.lacks).WithHint("%%hosts shows which hosts are missing, and %%hosts add ADDRESS brings them back: the job continues then. %%jobs stop %s ends it and keeps its arrays", wire.Shown(j.body.Name))
+		return nil, wire.Errorf(wire.Unavailable, "job %s: %s", wire.Shown(j.body.Name), j.lacks).WithHint("it continues when %s; %%hosts lists the hosts. %%jobs stop %s ends it and keeps its arrays", j.until, wire.Shown(j.body.Name))
 	}
 	j.want = map[wire.Verb]wire.JobState{wire.PauseJob: wire.JobPaused, wire.ResumeJob: wire.JobRuns, wire.StopJob: wire.JobStopped}[a.Verb]
 	w.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *conn) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Erro
 	if why := checkJob(b); why != nil {
 		return nil, why
 	}
-	if why := lacks(b, len(w.devices)); why != "" {
+	if why, _ := w.cannotRun(b); why != "" {
 		return nil, wire.Errorf(wire.Invalid, "job %s: %s", wire.Shown(b.Name), why)
 	}
 	if why := w.waits(s, b.Name); why != nil {

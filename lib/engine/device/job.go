@@ -21,6 +21,7 @@ type runner struct {
 	names     map[string]bool // that its steps take or bind
 	used      []*program      // by body.Programs; nil: not needed yet
 	lacks     string          // why it cannot run on the worker's devices, "" if it can
+	until     string          // when it can
 	started   bool            // the steps at the moment AtStart are done; the loop's goroutine's, as the next
 	nonFinite bool            // numbers that were to be finite are not
 
@@ -79,7 +80,8 @@ func (s *space) busyJobs(w *Worker) []string {
 func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *runner {
 	now := time.Now()
 	j := &runner{w: w, space: s, body: b, names: namesOf(b), used: make([]*program, len(b.Programs)), log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
-		lacks: lacks(b, len(w.devices)), place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}
+		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}
+	j.lacks, j.until = w.cannotRun(b)
 	j.conn = &conn{w: w, programs: map[uint64]*program{}, windows: map[uint32]*window{}, finished: sync.NewCond(&w.mu), since: now, space: s}
 	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}
 	return j
@@ -277,11 +279,11 @@ func (j *runner) become(state wire.JobState) {
 	j.log.wakeAll()
 }
 
-// hold pauses a job for which the worker has too few devices. A worker that has enough
+// hold pauses a job that cannot run on the worker's devices. A worker that has those it needs
 // continues it.
 func (j *runner) hold() {
 	j.w.mu.Lock()
-	j.state, j.held, j.why, j.changed = wire.JobPaused, true, j.lacks+": it continues when they are back, by %hosts add or after a restart", time.Now()
+	j.state, j.held, j.why, j.changed = wire.JobPaused, true, j.lacks+"; it continues when "+j.until, time.Now()
 	j.w.mu.Unlock()
 	j.log.wakeAll()
 }

@@ -88,8 +88,8 @@ func checkJob(b *wire.JobBody) *wire.Error {
 	return nil
 }
 
-// lacks says why a job cannot run on so many devices, "" if it can.
-func lacks(b *wire.JobBody, devices int) string {
+// cannotRun says why a job cannot run on the worker's devices, and when it can; "" if it can now.
+func (w *Worker) cannotRun(b *wire.JobBody) (why, until string) {
 	need := 1
 	for _, s := range b.Steps {
 		p := &b.Programs[s.Program]
@@ -98,10 +98,19 @@ func lacks(b *wire.JobBody, devices int) string {
 			need = max(need, int(d)+1)
 		}
 	}
-	if need <= devices {
-		return ""
+	if need > len(w.devices) {
+		return fmt.Sprintf("it needs %d devices, and the session has %d", need, len(w.devices)), "they are back, by %hosts add or after a restart"
 	}
-	return fmt.Sprintf("it needs %d devices, and the session has %d", need, devices)
+	used, all := map[int]bool{}, map[int]bool{}
+	for i, d := range w.devices {
+		if all[d.Node()] = true; i < need {
+			used[d.Node()] = true
+		}
+	}
+	if len(used) > 1 && len(used) < len(all) { // see hosts.Client
+		return fmt.Sprintf("it runs on %d hosts, and the session has %d: a program is for all hosts or for one", len(used), len(all)), "%hosts remove has taken the others out"
+	}
+	return "", ""
 }
 
 // nextPlace is the place after this one.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
@@ -86,7 +87,24 @@ func TestJobs(t *testing.T) {
 			}
 			on("cuda:1")
 			f = startFollower(t, f.address)
-			add(t, c, socket, "", f)
+			if onGPUs() {
+				add(t, c, socket, "", f)
+				break
+			}
+			other := startFollower(t, f.address+"2") // of three hosts, a program uses all or one
+			c = add(t, c, socket, "", f, other)
+			waits := func() bool {
+				l, err := c.Jobs()
+				return err == nil && slices.ContainsFunc(l, func(i wire.JobInfo) bool { return strings.Contains(i.Why, "it runs on 2 hosts, and the session has 3") })
+			}
+			for end := time.Now().Add(recovery); !waits(); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("a job for two hosts does not say that it waits on three")
+				}
+			}
+			if _, err := c.Ask(wire.AskBody{Verb: wire.Hosts, Remove: []string{other.address}}); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	equal := func(a, b float32) bool { return a == b || onGPUs() && math.Abs(float64(a-b)) < 1e-4 } // whose workers may choose other algorithms
