@@ -103,7 +103,7 @@ func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 				cut++
 			}
 		}
-		rows = append(rows, []string{title, a.Type.String(), units.Bytes(float64(a.Bytes)), device(a), owners[a.Owner], ago(a.Used), generation(a), savedIn(a.Saved)})
+		rows = append(rows, []string{title, a.Type.String(), units.Bytes(float64(a.Bytes)), device(a), owners[a.Owner], ago(a.Used), generation(a), savedIn(a)})
 	}
 	rows = append(rows, []string{units.Plural(len(l), "array"), "", units.Bytes(float64(total)), "", "", "", "", ""})
 	grid(h, rows)
@@ -131,11 +131,14 @@ func shownName(name string) string {
 }
 
 // savedIn is the snapshot whose file has an array's data.
-func savedIn(number int) string {
-	if number == 0 {
+func savedIn(a wire.ArrayInfo) string {
+	switch {
+	case a.Copy:
+		return "a copy"
+	case a.Saved == 0:
 		return "not yet"
 	}
-	return fmt.Sprint("snapshot ", number)
+	return fmt.Sprint("snapshot ", a.Saved)
 }
 
 func ago(t time.Time) string {

@@ -301,6 +301,11 @@ func (r *run) diagnose(ctx context.Context, p *portion, order *exampleOrder, fir
 	if p.Packed {
 		state, err = r.unpackState()
 	}
+	if err == nil && p.steps.OwnRows { // device 0 looks at whole batches
+		order = &exampleOrder{streamed: r.net, block: order.block, drawn: order.drawn}
+		err = r.net.putBlock(order, r.data, p.Batch, 1)
+		defer order.release()
+	}
 	if err == nil {
 		err = r.net.explain(ctx, e, order.data, p.Batch, order.arrays[0][0], first, bad, state, r.rate[0])
 	}
@@ -322,8 +327,9 @@ type exampleOrder struct {
 	answers float64    // see record
 
 	streamed *Net // whose data is not needed any longer than the order; nil: of a set
-	rows     int  // examples of a block
-	host     []int32
+	block    *hostBlock
+	drawn    []int32 // the order of the block's examples
+	host     []int32 // that of the arrays' rows
 }
 
 func (s *exampleOrder) hold() *exampleOrder {

@@ -142,13 +142,7 @@ func (n *Net) broadcast(l []*session.Array, devices int) (copies, error) {
 		}
 		s = append(s, shape)
 	}
-	blanks := n.prepare(fmt.Sprint("blanks/", s), func() (*hlo.Program, error) { return n.blanksProgram(s) }, nil)
-	broadcast := n.prepare(fmt.Sprint("broadcast/", devices, "/", s), func() (*hlo.Program, error) { return n.broadcastProgram(s, devices) }, nil)
-	blank, err := n.wait(n.context(), blanks, nil)
-	if err != nil {
-		return nil, err
-	}
-	sum, err := n.wait(n.context(), broadcast, nil)
+	blank, sum, err := n.broadcastPrograms(s, devices)
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +162,21 @@ func (n *Net) broadcast(l []*session.Array, devices int) (copies, error) {
 	free(all[0]...)
 	all[0] = l
 	return all, nil
+}
+
+// broadcastPrograms make the zeros of the other devices, and the sum.
+func (n *Net) broadcastPrograms(s []shapes.Shape, devices int) (blank, sum *session.Program, err error) {
+	blanks := n.blanks(s)
+	broadcast := n.prepare(fmt.Sprint("broadcast/", devices, "/", s), func() (*hlo.Program, error) { return n.broadcastProgram(s, devices) }, nil)
+	if blank, err = n.wait(n.context(), blanks, nil); err == nil {
+		sum, err = n.wait(n.context(), broadcast, nil)
+	}
+	return blank, sum, err
+}
+
+// blanks begins to make the program of blanksProgram ready.
+func (n *Net) blanks(s []shapes.Shape) *future {
+	return n.prepare(fmt.Sprint("blanks/", s), func() (*hlo.Program, error) { return n.blanksProgram(s) }, nil)
 }
 
 // blanksProgram makes zeros.

@@ -46,11 +46,15 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 		where := Parameter(t.g, "where", shapes.Make(dtypes.Int32, 3))
 		part := func(i int) *Node { return Reshape(Slice(where, AxisRange(i, i+1))) }
 		place, replica, turns := part(0), part(1), part(2)
-		if c.Split {
+		stride := c.Batch
+		switch {
+		case c.OwnRows:
+			stride = c.Share()
+		case c.Split:
 			place = Add(place, Mul(replica, t.scalar(int32(c.Share()))))
 		}
 
-		size, unroll := t.scalar(int32(c.Batch)), t.scalar(int32(c.Unroll))
+		size, unroll := t.scalar(int32(stride)), t.scalar(int32(c.Unroll))
 		zero, one := t.scalar(int32(0)), t.scalar(int32(1))
 		numbers := make([]*Node, c.Unroll)
 		for k := range numbers {

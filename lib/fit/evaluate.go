@@ -70,7 +70,7 @@ func (n *Net) sumsOf(ctx context.Context, s *Set, alive func()) (sums []float64,
 		if err != nil {
 			return nil, 0, err
 		}
-		o, err := n.upload(from, b, b.rows, false, 1)
+		o, err := n.upload(from, b, b.rows, b.rows, false, 1)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -20,7 +20,12 @@ func (n *Net) compile(p *hlo.Program, donate []bool) (*session.Program, error) {
 
 // made traces a program and makes it ready.
 func (n *Net) made(name string, f func(t *trace) []*Node) (*session.Program, error) {
-	p, err := n.trace(name, f)
+	return n.madeFor(1, name, f)
+}
+
+// madeFor is made for a program that runs on several devices at once.
+func (n *Net) madeFor(devices int, name string, f func(t *trace) []*Node) (*session.Program, error) {
+	p, err := n.traceFor(devices, name, f)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
@@ -18,8 +19,8 @@ import (
 )
 
 // FitJob is Fit as a job of the session, with the net's name: it continues when the cell
-// or the kernel ends, and after a crash from the last snapshot. A job uses one device and
-// has no OnEpoch and OnStep.
+// or the kernel ends, and after a crash from the last snapshot. A job has no OnEpoch and
+// OnStep.
 func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -38,8 +39,6 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	}
 	defer r.close()
 	switch {
-	case r.devices > 1:
-		return nil, fmt.Errorf("fit: %s: a job on %d devices: want Config.Devices 1; Fit uses more", n.name, r.devices)
 	case t.OnEpoch != nil || t.OnStep != nil:
 		return nil, fmt.Errorf("fit: %s: OnEpoch or OnStep in a job: another process cannot run a function of this one: want Fit, or them left out", n.name)
 	case t.Log != "":
@@ -62,17 +61,20 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 
 // jobBuilder writes a run down as a job. A turn of the job is a chunk of steps, a
 // period of it is an epoch. What a chunk makes has names of its own, and is copied
-// to the state's when it is finite.
+// to the state's when it is finite. Device 0 has what is in snapshots; see jobdevices.go
+// for the others.
 type jobBuilder struct {
 	*run
 	prefix string // of the names that only the job needs
 	job    session.Job
 	names  []string // of scalars, to be bound
 	values []*session.Array
+	shared []string // arrays that all devices have, and their shapes
+	shapes []shapes.Shape
 }
 
 func (b *jobBuilder) build() error {
-	n, about := b.net, jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Answers: b.data.answers(), Labels: b.net.labelled(b.data), Layers: b.net.model.Names(), FLOPs: b.plan.Training.Work.FLOPs}
+	n, about := b.net, jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Answers: b.data.answers(), Labels: b.net.labelled(b.data), Layers: b.net.model.Names(), FLOPs: b.plan.Training.Work.FLOPs, Devices: b.devices, Note: b.plan.Note}
 	if b.plan.Merged {
 		about.Epochs, about.Steps = 1, b.Epochs
 	}
@@ -86,7 +88,7 @@ func (b *jobBuilder) build() error {
 	if err := about.describe(n.measured(b.data)); err != nil {
 		return err
 	}
-	order := n.order(b.data.N, !b.InOrder, 1)
+	order := n.order(b.data.N, !b.InOrder, b.devices)
 	for _, p := range []*portion{&b.main, &b.odd, &b.tail} {
 		if err := b.ready(p); err != nil {
 			return err
@@ -99,19 +101,31 @@ func (b *jobBuilder) build() error {
 	if err := b.measureStep(); err != nil {
 		return err
 	}
-	where, err := n.whereProgram(about.Steps, b.Batch)
+	where, err := n.whereProgram(about.Steps, b.Batch, b.devices)
 	if err != nil {
 		return err
 	}
-	b.job = session.Job{Name: n.name, Scratch: b.prefix, Origin: n.config.Origin, Period: 1}
-	b.addStep(session.JobStep{Program: b.order, When: wire.FirstTurn, Inputs: session.Named(n.name + "/step"), Names: b.scratchNames("order")})
+	b.job = session.Job{Name: n.name, Scratch: b.prefix, Copies: b.prefix + copiesPrefix, Origin: n.config.Origin, Period: 1}
+	b.addStep(session.JobStep{Program: b.order, When: wire.FirstTurn, Inputs: session.Named(b.everywhere(n.name + "/step")...), Names: b.everywhere(b.prefix + "order")})
 	base, err := n.session.Array(n.name + "/step")
 	if err != nil {
 		return err
 	}
 	b.bindLater("base", base)
+	b.share(n.layout.step.shape, b.prefix+"base")
 	b.bindLater("rate", b.rate[0][0])
-	copied, err := n.copyProgram()
+	b.share(shapes.Make(dtypes.Float32), b.prefix+"rate")
+	err = cmp.Or(b.shareNew(shapes.Make(dtypes.Int32, b.data.N), b.prefix+"order"), b.shareNew(shapes.Make(dtypes.Int32, 3), b.prefix+"where"))
+	if err == nil && b.main.Form.Single() {
+		err = b.shareNew(shapes.Make(dtypes.Int32), b.prefix+"begin")
+	}
+	if err != nil {
+		return err
+	}
+	if err := b.scalar("replica", 0); err != nil {
+		return err
+	}
+	copied, err := n.copyProgram(b.devices)
 	if err != nil {
 		return err
 	}
@@ -131,6 +145,9 @@ func (b *jobBuilder) build() error {
 		if err := b.chunk(part.name, part.p, part.turns, part.when, where, copied); err != nil {
 			return err
 		}
+	}
+	if err := b.copyToDevices(); err != nil {
+		return err
 	}
 	b.job.Turns = b.job.Period * about.Epochs
 	if b.Validation != nil {
@@ -176,6 +193,13 @@ func (b *jobBuilder) measureStep() error {
 	if b.stepTime != 0 {
 		return nil
 	}
+	if err := b.distribute(); err != nil {
+		return err
+	}
+	defer func() { // the job has copies of its own
+		b.state[1:].free()
+		b.state = b.state[:1]
+	}()
 	last := len(b.state[0]) - 1
 	order, err := runOnce(b.order, b.state.slice(last, last+1))
 	if err != nil {
@@ -209,28 +233,32 @@ func (b *jobBuilder) chunk(name string, p *portion, turns int, when wire.Moment,
 	if err := b.scalar("turns/"+name, turns); err != nil {
 		return err
 	}
+	b.share(shapes.Make(dtypes.Int32), b.prefix+"turns/"+name)
 	state := n.names(n.layout.all())
 	next := make([]string, len(state))
 	for i := range state {
 		next[i] = fmt.Sprintf("%snext/%d", b.prefix, i)
 	}
-	results, at := b.prefix+"results", b.prefix+"where"
+	results, at := b.prefix+"results/"+name, b.prefix+"where"
+	if err := b.shareNew(n.resultsOf(b.data, p.Part), results); err != nil {
+		return err
+	}
 	fixed := append(b.sources(b.data), b.prefix+"order", b.prefix+"rate", at)
 	variables := next[:len(n.layout.variables)]
-	b.addStep(session.JobStep{Program: where, When: when, Inputs: session.Named(n.name+"/step", b.prefix+"base", b.prefix+"turns/"+name), Names: []string{at}})
+	b.addStep(session.JobStep{Program: where, When: when, Inputs: session.Named(b.everywhere(n.name+"/step", b.prefix+"base", b.prefix+"turns/"+name, b.prefix+"replica")...), Names: b.everywhere(at)})
 	if p.Form.Single() {
 		working := append(append([]string{}, next...), results, b.prefix+"begin")
-		b.addStep(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(state...), Names: working})
-		b.addStep(session.JobStep{Program: p.steps.main, When: when, Repeat: turns, Inputs: session.Named(append(working[:len(working):len(working)], fixed...)...), Names: working})
+		b.addStep(session.JobStep{Program: p.steps.start, When: when, Inputs: session.Named(b.everywhere(state...)...), Names: b.everywhere(working...)})
+		b.addStep(session.JobStep{Program: p.steps.main, When: when, Repeat: turns, Inputs: session.Named(b.everywhere(slices.Concat(working, fixed)...)...), Names: b.everywhere(working...)})
 	} else {
-		b.addStep(session.JobStep{Program: p.steps.main, When: when, Inputs: session.Named(append(state[:len(state):len(state)], fixed...)...), Names: append(next[:len(next):len(next)], results)})
+		b.addStep(session.JobStep{Program: p.steps.main, When: when, Inputs: session.Named(b.everywhere(slices.Concat(state, fixed)...)...), Names: b.everywhere(append(next[:len(next):len(next)], results)...)})
 	}
 	b.addStep(session.JobStep{Program: report, When: when, Inputs: session.Named(append(append([]string{}, variables...), results)...),
 		Read: []wire.Read{{Output: 0, Name: "train"}}, Finite: true})
 	if err := b.explain(p, turns*p.Turn(), state, results, at); err != nil {
 		return err
 	}
-	b.addStep(session.JobStep{Program: copied, When: when, Inputs: session.Named(next...), Names: state})
+	b.addStep(session.JobStep{Program: copied, When: when, Inputs: session.Named(b.everywhere(next...)...), Names: b.everywhere(state...)})
 	return nil
 }
 
@@ -301,21 +329,21 @@ func (b *jobBuilder) test() error {
 	return b.judge(tested, results)
 }
 
-// whereProgram says where a chunk begins: step, step before the job, turns →
+// whereProgram says where a chunk begins: step, step before the job, turns, replica →
 // [place, replica, turns], as epochProgram takes it. The state tells, so a job
 // that is resumed has no counter that could be wrong.
-func (n *Net) whereProgram(steps, batch int) (*session.Program, error) {
-	return n.made("where", func(t *trace) []*Node {
+func (n *Net) whereProgram(steps, batch, devices int) (*session.Program, error) {
+	return n.madeFor(devices, "where", func(t *trace) []*Node {
 		step, base := Parameter(t.g, "step", n.layout.step.shape), Parameter(t.g, "base", n.layout.step.shape)
-		turns := Parameter(t.g, "turns", shapes.Make(dtypes.Int32))
+		turns, replica := Parameter(t.g, "turns", shapes.Make(dtypes.Int32)), Parameter(t.g, "replica", shapes.Make(dtypes.Int32))
 		place := Mul(Mod(Sub(step, base), t.scalar(int32(steps))), t.scalar(int32(batch)))
-		return []*Node{Stack([]*Node{place, t.scalar(int32(0)), turns}, 0)}
+		return []*Node{Stack([]*Node{place, replica, turns}, 0)}
 	})
 }
 
 // copyProgram copies the net's state.
-func (n *Net) copyProgram() (*session.Program, error) {
-	return n.made("copy", func(t *trace) []*Node { return t.slots(n.layout.all()) })
+func (n *Net) copyProgram(devices int) (*session.Program, error) {
+	return n.madeFor(devices, "copy", func(t *trace) []*Node { return t.slots(n.layout.all()) })
 }
 
 // reportProgram is what a chunk of so many steps tells: variables, results →

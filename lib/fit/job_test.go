@@ -18,23 +18,28 @@ import (
 	"gaiden/lib/session"
 )
 
-// TestTrainJob holds that a job trains as Train does, bit by bit.
+// TestTrainJob holds that a job trains as Train does, bit by bit, on as many devices.
 func TestTrainJob(t *testing.T) {
 	s := open(t)
+	mlp := models.Net{Name: "mlp", Input: []int{16}, Layers: []models.Layer{models.Dense{Name: "h", Units: 8, Act: models.ReLU}, models.Dropout{Rate: 0.25}, models.Dense{Name: "o", Units: 10}}}
+	plateau := optim.ReduceOnPlateau{Factor: 0.5, Patience: 1, MinDelta: 10} // after each epoch but the first
 	for _, tt := range []struct {
-		name  string
-		model models.Net
-		train Train
+		name    string
+		model   models.Net
+		devices int
+		train   Train
 	}{
-		{"loop, last batch not full", models.Net{Name: "mlp", Input: []int{16}, Layers: []models.Layer{models.Dense{Name: "h", Units: 8, Act: models.ReLU}, models.Dense{Name: "o", Units: 10}}}, Train{Epochs: 3, Batch: 8}},
-		{"single steps, order kept", small(), Train{Epochs: 2, Batch: 10, InOrder: true, DropLast: true, LearningRate: 0.01}},
-		{"whole batches", small(), Train{Epochs: 4, Batch: 203}},
+		{"loop, last batch not full", mlp, 1, Train{Epochs: 3, Batch: 8}},
+		{"single steps, order kept", small(), 1, Train{Epochs: 2, Batch: 10, InOrder: true, DropLast: true, LearningRate: 0.01}},
+		{"whole batches", small(), 1, Train{Epochs: 4, Batch: 203}},
+		{"loop on two devices", mlp, 2, Train{Epochs: 4, Batch: 8, ReduceOnPlateau: plateau, KeepBest: true}},
+		{"single steps on four devices", small(), 4, Train{Epochs: 2, Batch: 12}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var weights [2][]Tensor
 			var histories [2]*History
 			for i := range 2 {
-				n := attach(t, s, fmt.Sprint("net", i), tt.model, Config{Seed: 3})
+				n := attach(t, s, fmt.Sprint("net", i), tt.model, Config{Seed: 3, Devices: tt.devices, AllDevices: tt.devices > 1})
 				data := load(t, n, "bars", digits(203, tt.model.Input, 1))
 				tt.train.Validation = nil
 				if tt.train.Batch < data.N {
@@ -60,6 +65,9 @@ func TestTrainJob(t *testing.T) {
 				}
 			}
 			a, b := histories[0], histories[1]
+			if a.Devices != tt.devices || b.Devices != tt.devices {
+				t.Errorf("got %d devices, and %d in a job, want %d", a.Devices, b.Devices, tt.devices)
+			}
 			if !slices.Equal(a.Losses, b.Losses) || !slices.Equal(a.Right, b.Right) || len(a.Right) != a.Steps || b.Steps != a.Steps || b.Stopped != "" {
 				t.Errorf("job: %d steps, stopped %q, losses %v, want %d, %v", b.Steps, b.Stopped, b.Losses[:min(3, len(b.Losses))], a.Steps, a.Losses[:3])
 			}
@@ -89,6 +97,13 @@ func abs(v float64) float64 { return max(v, -v) }
 // TestTrainJobSurvives kills the worker in the middle of a job, twice: the loss
 // curve is that of a job which nobody has disturbed.
 func TestTrainJobSurvives(t *testing.T) {
+	for _, devices := range []int{1, 2} {
+		t.Run(fmt.Sprint(devices, " devices"), func(t *testing.T) { jobSurvives(t, devices) })
+	}
+}
+
+func jobSurvives(t *testing.T, devices int) {
+	t.Setenv("GAIDEN_CPU_DEVICES", fmt.Sprint(devices))
 	socket := devicetest.Start(t)
 	connect := func() *session.Session {
 		t.Helper()
@@ -104,11 +119,11 @@ func TestTrainJobSurvives(t *testing.T) {
 	}
 	s := connect()
 	defer func() { s.Close() }()
-	net := models.Net{Name: "mlp", Input: []int{28 * 28}, Layers: []models.Layer{models.Dense{Name: "h", Units: 64, Act: models.ReLU}, models.Dense{Name: "o", Units: 10}}}
+	net := models.Net{Name: "mlp", Input: []int{28 * 28}, Layers: []models.Layer{models.Dense{Name: "h", Units: 64, Act: models.ReLU}, models.Dropout{Rate: 0.1}, models.Dense{Name: "o", Units: 10}}}
 	var curves [2][]float32
 	for i, kills := range []int{0, 2} {
 		name := fmt.Sprint("net", i)
-		n := attach(t, s, name, net, Config{Seed: 3})
+		n := attach(t, s, name, net, Config{Seed: 3, Devices: devices, AllDevices: devices > 1})
 		data := load(t, n, "bars", digits(2000, net.Input, 1))
 		j, err := n.FitJob(data, Train{Epochs: 16, Batch: 10})
 		if err != nil {
@@ -121,6 +136,9 @@ func TestTrainJobSurvives(t *testing.T) {
 			}
 			c := connect()
 			defer c.Close()
+			if _, err := c.Snapshot(""); err != nil { // in the middle of an epoch
+				t.Error(err)
+			}
 			if st, err := c.Status(); err == nil {
 				syscall.Kill(st.WorkerPID, syscall.SIGKILL)
 				killed++

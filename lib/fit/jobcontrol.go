@@ -89,6 +89,11 @@ func (b *jobBuilder) judge(tested []string, shape shapes.Shape) error {
 	in := append(append(append([]string{tested[0]}, b.scratchNames("judge", "rate")...), variables...), kept...)
 	b.addStep(session.JobStep{Program: judge, When: wire.LastTurn, Inputs: session.Named(in...), Names: append(append([]string{""}, b.scratchNames("judge", "rate")...), kept...),
 		Read: []wire.Read{{Output: 0, Name: monitoredName(b.Monitor)}}})
+	if b.devices > 1 && b.ReduceOnPlateau.Patience > 0 {
+		if err := b.broadcast(wire.LastTurn, b.scratchNames("rate"), []shapes.Shape{shapes.Make(dtypes.Float32)}); err != nil {
+			return err
+		}
+	}
 	if !b.KeepBest {
 		return nil
 	}

@@ -90,7 +90,7 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 			if err != nil {
 				return err
 			}
-			r = &jobReader{jobDescription: about, began: i.Started, record: record{history: &History{Devices: 1, FLOPs: about.FLOPs}, labels: about.Labels, measured: all, answers: about.Answers, goal: newGoal("", about.Maximize)}}
+			r = &jobReader{jobDescription: about, began: i.Started, record: record{history: &History{Devices: max(1, about.Devices), Note: about.Note, FLOPs: about.FLOPs}, labels: about.Labels, measured: all, answers: about.Answers, goal: newGoal("", about.Maximize)}}
 		}
 		for _, e := range l {
 			r.entry(e)
@@ -127,6 +127,8 @@ type jobDescription struct {
 	Answers       float64         // of an example; 0: 1
 	Layers        []string        // their names
 	FLOPs         float64         // of a step; 0: not counted
+	Devices       int             `json:",omitempty"`
+	Note          string          `json:",omitempty"` // see History
 	Metrics       json.RawMessage `json:",omitempty"`
 	Sums          []int           `json:",omitempty"` // of each
 	Monitor       string          `json:",omitempty"` // the name of that result in the log
@@ -251,7 +253,12 @@ func (r *jobReader) row(row []float64, at time.Time) {
 
 func (r *jobReader) progress() Progress {
 	phase := "train"
-	if r.history.Steps == 0 {
+	switch {
+	case r.info.State == wire.JobPaused:
+		if phase = "paused"; r.info.Why != "" {
+			phase += ": " + r.info.Why
+		}
+	case r.history.Steps == 0:
 		phase = "compile"
 	}
 	p := r.record.progress(phase, r.Epochs, r.Steps)

@@ -78,6 +78,9 @@ func (x *stepPrograms) run(state copies, s *Set, order, rate copies, first, turn
 	if err != nil {
 		return nil, nil, err
 	}
+	if x.OwnRows {
+		first /= x.Devices
+	}
 	fixed := make(copies, x.Devices)
 	for d := range fixed {
 		where, err := x.net.session.Put([]int32{int32(first), int32(d), int32(turns)}, shapes.Make(dtypes.Int32, 3), d)

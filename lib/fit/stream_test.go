@@ -3,12 +3,14 @@ package fit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
@@ -319,5 +321,36 @@ func TestStreamStops(t *testing.T) {
 	}
 	if _, err := n.Evaluate(load(t, n, "set", d)); err != nil {
 		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestStreamNotFinite: the example of a stream that ends a training is found on several devices,
+// each of which has only a part of it, as it is on one.
+func TestStreamNotFinite(t *testing.T) {
+	s := open(t)
+	d := digits(120, small().Input, 1)
+	x := make([]float32, len(d.X.([]byte)))
+	for i, b := range d.X.([]byte) {
+		x[i] = float32(b) / 255
+	}
+	x[100*len(x)/120] = float32(math.Inf(1)) // example 40 of the second buffer
+	var want *result.NotFiniteError
+	for _, devices := range []int{1, 2} {
+		n := attach(t, s, fmt.Sprint("net", devices), small(), Config{Seed: 3, Devices: devices, AllDevices: devices > 1, FirstLook: true})
+		from := streamOf(t, n, func(yield func(Data, error) bool) { yield(Data{X: x, Y: d.Y}, nil) }, 60)
+		_, err := n.Fit(from, Train{Epochs: 2, Batch: 20})
+		var got *result.NotFiniteError
+		if !errors.As(err, &got) || got.Example != 40 {
+			t.Fatalf("%d devices: got %v, want that example 40 is not finite", devices, err)
+		}
+		if want == nil {
+			want = got
+		}
+		if got.Step != want.Step || got.Kept != want.Kept || got.Part != want.Part {
+			t.Errorf("%d devices: got %+v, want %+v", devices, got, want)
+		}
+		if len(n.deviceCopies) > 0 {
+			t.Errorf("%d devices: %d arrays are left on other devices, want none", devices, len(n.deviceCopies))
+		}
 	}
 }

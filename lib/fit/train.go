@@ -364,9 +364,14 @@ func (r *run) portions(epoch int) []*portion {
 
 // compile begins to compile a portion's programs.
 func (r *run) compile(p *portion) {
-	if p.Turns > 0 && p.steps == nil {
-		p.steps = r.net.stepPrograms(r.data, p.Part)
+	if p.Turns == 0 || p.steps != nil {
+		return
 	}
+	data := r.data
+	if p.OwnRows = data.stream != nil && r.devices > 1; p.OwnRows {
+		data = data.sized(ownRows(data.N, r.Batch, r.devices))
+	}
+	p.steps = r.net.stepPrograms(data, p.Part)
 }
 
 // ready waits for a portion's programs.

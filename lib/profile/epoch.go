@@ -54,7 +54,7 @@ func (m *measurer) epoch(parts *phases.Step) error {
 	if len(found.Samples) == 0 && h != nil && h.Steps > 0 { // all was over with its first chunk
 		found.Samples = []float64{h.Device.Seconds() / float64(h.Steps)}
 	}
-	m.result.Epoch.Time, m.result.Seen = found, step
+	m.result.Epoch.Time, m.result.Seen, m.result.Devices = found, step, h.Devices
 	return m.inEpoch(clone)
 }
 
@@ -84,6 +84,11 @@ func (m *measurer) inEpoch(clone *fit.Net) error {
 	case err != nil || steps == 0:
 		return err
 	}
+	devices := map[string]bool{} // of this host; those of others are not recorded
+	for _, k := range r.Kernels {
+		devices[k.Device] = true
+	}
+	steps *= max(1, len(devices)) // each does all of them
 	m.result.InEpoch = perRun(r.By(label), float64(steps))
 	m.result.Epoch.Kernels = (len(r.Kernels) + steps/2) / steps
 	return nil

@@ -62,9 +62,10 @@ profile: hunt: got "backwards", want one of next, forward, loss, backward, updat
 	}
 }
 
-// TestDevicesAreNoted: what is measured on one device of several says so.
+// TestDevicesAreNoted: what is measured on one device of several says so, and which line is
+// that of all.
 func TestDevicesAreNoted(t *testing.T) {
-	net, err := fit.Attach(profile.Open(t), "shared", models.MLP(4), fit.Config{Seed: 1, Devices: 2, FirstLook: true})
+	net, err := fit.Attach(profile.Open(t), "shared", models.MLP(4), fit.Config{Seed: 1, Devices: 2, AllDevices: true, FirstLook: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,11 +73,13 @@ func TestDevicesAreNoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := profile.Measure(t.Context(), net, data, profile.Options{Batch: 16, Shallow: true, NoErrors: true, NoEpoch: true, Budget: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := fmt.Sprint(p.Warnings); !strings.Contains(text, "on one device") || !strings.Contains(text, "share it among 2") {
-		t.Errorf("got warnings %s, want one that 2 devices may share the batch", text)
+	for noEpoch, want := range map[bool]string{true: "may share it among 2", false: "the epoch's step is that of 2"} {
+		p, err := profile.Measure(t.Context(), net, data, profile.Options{Batch: 16, Shallow: true, NoErrors: true, NoEpoch: noEpoch, Budget: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := fmt.Sprint(p.Warnings); !strings.Contains(text, "on one device") || !strings.Contains(text, want) {
+			t.Errorf("got warnings %s, want one with %q", text, want)
+		}
 	}
 }

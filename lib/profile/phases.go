@@ -63,8 +63,9 @@ type Phases struct {
 	// Chain is a step made of the five programs of Phases, Epoch a step of
 	// the epoch's one program, which is what training costs.
 	Chain, Epoch Line
-	// Seen is how many steps of an epoch were run for Epoch.
-	Seen int
+	// Seen is how many steps of an epoch were run for Epoch, and Devices how many devices
+	// shared each batch; all else is measured on one, with the whole batch. 0: not measured.
+	Seen, Devices int
 
 	// InChain and InEpoch are the kernels of a step by their labels, such as
 	// pool/backward, where there is a profiler: of the step made of five
@@ -103,12 +104,12 @@ func (p *Phases) Estimate() float64 { return p.Sum() * float64(p.Steps) }
 func (p *Phases) Measured() float64 { return p.Epoch.Seconds() * float64(p.Steps) }
 
 // MFU is the model FLOPs utilisation of training (Chowdhery et al., 2022): the FLOPs of a step
-// over what the device could do in a step of the epoch. NaN if it is not known.
+// over what its devices could do in a step of the epoch. NaN if it is not known.
 func (p *Phases) MFU() float64 {
 	if p.Epoch.Time.N() == 0 || !(p.Peaks.TF32 > 0) {
 		return math.NaN()
 	}
-	return p.Chain.FLOPs / p.Epoch.Seconds() / p.Peaks.matmuls(p.Chain.Narrow)
+	return p.Chain.FLOPs / float64(max(1, p.Devices)) / p.Epoch.Seconds() / p.Peaks.matmuls(p.Chain.Narrow)
 }
 
 // Lines are all lines, in the order of the table.
@@ -179,9 +180,6 @@ func Measure(ctx context.Context, net *fit.Net, data *fit.Set, o Options) (*Phas
 		return nil, err
 	}
 	defer parts.Close()
-	if n := net.Config().Devices; n > 1 {
-		m.result.Warnings = append(m.result.Warnings, timing.Warning(fmt.Sprintf("measured on one device, with a whole batch: a training may share it among %d, and then adds up their gradients, which is no line here", n)))
-	}
 	m.result.Steps = parts.Steps
 	if m.result.Peaks, err = ReadPeaks(ctx, s, o.Progress); err != nil {
 		return nil, err
@@ -195,6 +193,7 @@ func Measure(ctx context.Context, net *fit.Net, data *fit.Set, o Options) (*Phas
 		}
 	}
 	m.result.Partial = ctx.Err() != nil
+	m.noteDevices()
 	if !m.result.Partial && slices.ContainsFunc(m.result.Lines(), m.result.Peaks.tooLow) {
 		o.Progress("this device's peaks again: a line is faster")
 		if p, err := MeasurePeaks(ctx, s); err == nil {
@@ -203,6 +202,20 @@ func Measure(ctx context.Context, net *fit.Net, data *fit.Set, o Options) (*Phas
 	}
 	m.result.judge()
 	return m.result, nil
+}
+
+// noteDevices says what of a net that trains on several devices was measured on one.
+func (m *measurer) noteDevices() {
+	what := ""
+	switch n, used := m.net.Config().Devices, m.result.Devices; {
+	case used > 1:
+		what = fmt.Sprintf("the epoch's step is that of %d, which share the batch and add up their gradients", used)
+	case used == 0 && n > 1:
+		what = fmt.Sprintf("a training may share it among %d, and then adds up their gradients, which is no line here", n)
+	default:
+		return
+	}
+	m.result.Warnings = append(m.result.Warnings, timing.Warning("phases, layers and operations are measured on one device, with the whole batch: "+what))
 }
 
 // deviceName is the session's first device.

@@ -60,7 +60,11 @@ func (p phases) table() Table {
 		t.Rows = append(t.Rows, p.row("step of these programs", p.Chain))
 	}
 	if p.Epoch.Time.N() > 0 {
-		t.Rows = append(t.Rows, p.row("step of the epoch's program", p.Epoch))
+		name := "step of the epoch's program"
+		if p.Devices > 1 {
+			name += fmt.Sprintf(", on %d devices", p.Devices)
+		}
+		t.Rows = append(t.Rows, p.row(name, p.Epoch))
 	}
 	section := func(title string, lines []profile.Line) {
 		if len(lines) == 0 {

@@ -41,8 +41,11 @@ type Job struct {
 	Save   int         // periods between snapshots, more if they are short; default 1
 	// Scratch is a prefix of array names that are deleted when the job ends.
 	Scratch string
-	Origin  string // shown in lists
-	About   string // for clients that follow the job: see wire.JobInfo
+	// Copies is a prefix, longer than Scratch, of names that are not in snapshots: those of
+	// copies on other devices, say. Steps with When: wire.AtStart bind them.
+	Copies string
+	Origin string // shown in lists
+	About  string // for clients that follow the job: see wire.JobInfo
 }
 
 // Named returns inputs for array names, in order.
@@ -57,7 +60,7 @@ func Named(names ...string) []wire.Input {
 // StartJob starts a job. It returns after a snapshot of its arrays is on disk. A step
 // without a program is a wire.Invalid error.
 func (s *Session) StartJob(j Job) (wire.JobInfo, error) {
-	b := &wire.JobBody{Name: j.Name, Turns: j.Turns, Period: j.Period, Until: j.Until, Save: j.Save, Scratch: j.Scratch, Origin: j.Origin, About: j.About}
+	b := &wire.JobBody{Name: j.Name, Turns: j.Turns, Period: j.Period, Until: j.Until, Save: j.Save, Scratch: j.Scratch, Copies: j.Copies, Origin: j.Origin, About: j.About}
 	index := map[*Program]int{}
 	for i, x := range j.Steps {
 		if x.Program == nil {

@@ -179,3 +179,121 @@ func TestJobEnds(t *testing.T) {
 		t.Errorf("a job whose array is missing: got %+v", info)
 	}
 }
+
+// TestJobCopies: a job's copies are in no snapshot. Its steps make them again when it continues,
+// after a pause, a rollback and a crash, from what the arrays are then.
+func TestJobCopies(t *testing.T) {
+	p := serve(t)
+	s := p.open("copies")
+	bindAll(t, s, map[string][]float32{"x": {0}, "j/next": {0}})
+	pair := compile(t, s, Options{}, func(in []*Node) []*Node { return []*Node{Identity(in[0]), Identity(in[1])} }, f32(1), f32(1))
+	add := compile(t, s, Options{}, func(in []*Node) []*Node { return []*Node{AddScalar(in[0], 1), AddScalar(in[1], 1)} }, f32(1), f32(1))
+	both := compile(t, s, Options{}, func(in []*Node) []*Node { return []*Node{Concatenate(in, 0)} }, f32(1), f32(1))
+	now, next := []string{"x", "j/copies/x"}, []string{"j/next", "j/copies/next"}
+	j := Job{Name: "copies", Turns: 1_000_000, Scratch: "j/", Copies: "k/", Steps: []JobStep{
+		{Program: pair, When: wire.AtStart, Inputs: Named("x", "j/next"), Names: []string{"j/copies/x", "j/copies/next"}},
+		{Program: add, Inputs: Named(now...), Names: next},
+		{Program: pair, Inputs: Named(next...), Names: now},
+		{Program: both, Inputs: Named(now...), Read: []wire.Read{{Name: "x"}}},
+		{Program: both, When: wire.AtEnd, Inputs: Named("x", "x"), Names: []string{"ended"}},
+	}}
+	refused := func(what, want string) {
+		t.Helper()
+		if _, err := s.StartJob(j); !errors.Is(err, wire.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want a refusal", what, err)
+		}
+	}
+	refused("copies that stay", `want names that begin with "j/"`)
+	j.Copies = "j/copies/"
+	j.Steps[1].Device = 7
+	refused("too few devices", "it needs 8 devices, and the session has 1")
+	j.Steps[1].Device = 0
+	if _, err := s.StartJob(j); err != nil {
+		t.Fatal(err)
+	}
+	// more waits for entries, of which each has x and its copy.
+	more := func() {
+		t.Helper()
+		l, err := s.Jobs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, enough := l[0].Entries, errors.New("enough")
+		if err := s.FollowJob(t.Context(), "copies", from, func(_ wire.JobInfo, l []wire.JobEntry) error {
+			for _, e := range l {
+				if e.Values[0] != e.Values[1] {
+					t.Fatalf("entry %d: got x %g and its copy %g, want the same", e.Number, e.Values[0], e.Values[1])
+				}
+			}
+			if len(l) > 0 && l[len(l)-1].Number > from+10 {
+				return enough
+			}
+			return nil
+		}); err != enough {
+			t.Fatal(err)
+		}
+	}
+	pause := func() {
+		t.Helper()
+		if _, err := s.PauseJob("copies"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resume := func() {
+		t.Helper()
+		if _, err := s.ResumeJob("copies"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	more()
+	pause()
+	if i, err := s.Snapshot("early"); err != nil || i.Arrays != 2 {
+		t.Errorf("got snapshot %+v, %v, want x and next alone", i, err)
+	}
+	resume()
+	for range 20 {
+		more()
+	}
+	pause()
+	if _, err := s.Rollback("early", ""); err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.Array("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	early := float64(values(t, a)[0])
+	l, err := s.Jobs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	resume()
+	if err := s.FollowJob(t.Context(), "copies", l[0].Entries, func(_ wire.JobInfo, l []wire.JobEntry) error {
+		if len(l) == 0 {
+			return nil
+		}
+		if x := l[0].Values; x[0] != x[1] || x[0] != early && x[0] != early+1 {
+			t.Errorf("after a rollback to %g, got x %g and its copy %g, want one more", early, x[0], x[1])
+		}
+		return errors.New("seen")
+	}); err == nil {
+		t.Error("the job has ended")
+	}
+	p.kill()
+	p.again()
+	s = p.reopen("copies")
+	if note := s.Welcome().Note; strings.Contains(note, "lost") {
+		t.Errorf("told %q, want nothing of copies", note)
+	}
+	more()
+	pause()
+	p.kill()
+	p.again()
+	s = p.reopen("copies")
+	if _, err := s.StopJob("copies"); err != nil { // while it waits
+		t.Fatal(err)
+	}
+	if l, err := s.List(""); err != nil || len(l) != 2 || l[0].Name != "ended" {
+		t.Errorf("got arrays %v, %v, want x and what the step at the end has made", l, err)
+	}
+}

@@ -198,7 +198,7 @@ func (w *Worker) lookup(n name) (*array, *wire.Error) {
 
 // info describes a bound array. The caller holds w.mu.
 func (w *Worker) info(n name, a *array) wire.ArrayInfo {
-	i := wire.ArrayInfo{Name: n.name, Space: n.space, Type: a.typ, Bytes: a.bytes, Device: a.device, Used: a.used, Generation: w.Generation}
+	i := wire.ArrayInfo{Name: n.name, Space: n.space, Type: a.typ, Bytes: a.bytes, Device: a.device, Used: a.used, Generation: w.Generation, Copy: w.spaceOf(n.space).copied(n.name)}
 	if a.owner != nil {
 		i.Owner = a.owner.name
 	}

@@ -37,6 +37,10 @@ func (c *conn) askJob(a wire.AskBody) (*wire.AnswerBody, *wire.Error) {
 		w.mu.Unlock()
 		return nil, wire.Errorf(wire.Invalid, "job %s has ended: it is %s", wire.Shown(j.body.Name), j.state).WithHint("%%jobs shows them; a job of that name can be started again")
 	}
+	if a.Verb == wire.ResumeJob && j.lacks != "" {
+		w.mu.Unlock()
+		return nil, wire.Errorf(wire.Unavailable, "job %s: %s", wire.Shown(j.body.Name), j.lacks).WithHint("it continues when %s; %%hosts lists the hosts. %%jobs stop %s ends it and keeps its arrays", j.until, wire.Shown(j.body.Name))
+	}
 	j.want = map[wire.Verb]wire.JobState{wire.PauseJob: wire.JobPaused, wire.ResumeJob: wire.JobRuns, wire.StopJob: wire.JobStopped}[a.Verb]
 	w.mu.Unlock()
 	j.signal()
@@ -119,6 +123,9 @@ func (c *conn) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Erro
 	}
 	if why := checkJob(b); why != nil {
 		return nil, why
+	}
+	if why, _ := w.cannotRun(b); why != "" {
+		return nil, wire.Errorf(wire.Invalid, "job %s: %s", wire.Shown(b.Name), why)
 	}
 	if why := w.waits(s, b.Name); why != nil {
 		return nil, why

@@ -19,8 +19,11 @@ type runner struct {
 	log       *jobLog
 	conn      *conn
 	names     map[string]bool // that its steps take or bind
-	used      []*program      // by body.Programs; nil: only for steps of the moment NotFinite
-	nonFinite bool            // numbers that were to be finite are not; the loop's goroutine's
+	used      []*program      // by body.Programs; nil: not needed yet
+	lacks     string          // why it cannot run on the worker's devices, "" if it can
+	until     string          // when it can
+	started   bool            // the steps at the moment AtStart are done; the loop's goroutine's, as the next
+	nonFinite bool            // numbers that were to be finite are not
 
 	wake  chan struct{} // something has changed for the loop
 	ended chan struct{} // the loop's goroutine has gone
@@ -36,6 +39,7 @@ type runner struct {
 	best    float64 // of Until
 	worse   int     // periods since; -1-k before the first finite one and after k others
 	saving  bool    // a snapshot of it is being written
+	held    bool    // it waits for devices: paused, but on disk it runs, so that the next worker continues it
 	tries   int     // how often it has gone on from the same place after a crash
 }
 
@@ -75,8 +79,9 @@ func (s *space) busyJobs(w *Worker) []string {
 // begin makes a loop ready and starts it.
 func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *runner {
 	now := time.Now()
-	j := &runner{w: w, space: s, body: b, names: namesOf(b), log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
+	j := &runner{w: w, space: s, body: b, names: namesOf(b), used: make([]*program, len(b.Programs)), log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
 		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}
+	j.lacks, j.until = w.cannotRun(b)
 	j.conn = &conn{w: w, programs: map[uint64]*program{}, windows: map[uint32]*window{}, finished: sync.NewCond(&w.mu), since: now, space: s}
 	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}
 	return j
@@ -94,7 +99,7 @@ func (j *runner) run() {
 		j.conn.leaveAll()
 		return
 	}
-	if why := j.atEnd(); why != nil && err == nil {
+	if why := j.at(wire.AtEnd); why != nil && err == nil {
 		state, err = wire.JobFailed, why
 	}
 	j.clean()
@@ -116,9 +121,6 @@ func (j *runner) run() {
 // turns is the loop itself. Its state is running when the worker ends before the
 // job does.
 func (j *runner) turns() (wire.JobState, string, *wire.Error) {
-	if why := j.compile(); why != nil {
-		return j.failed(why)
-	}
 	period := max(1, j.body.Period)
 	for last := j.place.Turn / period; ; {
 		switch j.wanted() {
@@ -127,6 +129,9 @@ func (j *runner) turns() (wire.JobState, string, *wire.Error) {
 		case wire.JobRuns:
 		default:
 			return wire.JobRuns, "", nil
+		}
+		if why := j.start(); why != nil {
+			return j.failed(why)
 		}
 		t := j.place.Turn
 		if t >= max(1, j.body.Turns) {
@@ -149,11 +154,27 @@ func (j *runner) turns() (wire.JobState, string, *wire.Error) {
 	}
 }
 
-// atEnd does the steps of that moment.
-func (j *runner) atEnd() *wire.Error {
+// start makes the job ready to begin, or to continue.
+func (j *runner) start() *wire.Error {
+	if j.started {
+		return nil
+	}
+	why := j.compile()
+	if why == nil {
+		why = j.at(wire.AtStart)
+	}
+	j.started = why == nil
+	return why
+}
+
+// at does the steps of a moment, AtStart or AtEnd.
+func (j *runner) at(m wire.Moment) *wire.Error {
 	for i, s := range j.body.Steps {
-		if s.When != wire.AtEnd || j.used[s.Program] == nil { // it failed before it began
+		if s.When != m {
 			continue
+		}
+		if why := j.prepare(s.Program); why != nil {
+			return why
 		}
 		for at := (wire.Place{Turn: j.place.Turn, Step: i}); at.Repeat < max(1, s.Repeat); at.Repeat++ {
 			if why := j.do(at, func() {}); why != nil {
@@ -164,10 +185,11 @@ func (j *runner) atEnd() *wire.Error {
 	return nil
 }
 
-// failed is how the job ends for an error. Where the devices are lost it has not
-// ended: the next worker continues it, or finds that it is what loses them.
+// failed is how the job ends for an error. Where the devices or a host are lost it has not
+// ended: the next worker continues it, or finds that it is what loses them. What a program
+// says that was to hear from that host is a consequence.
 func (j *runner) failed(why *wire.Error) (wire.JobState, string, *wire.Error) {
-	if j.w.lost() != nil {
+	if j.w.lost() != nil || why.Code == wire.Lost || why.Code == wire.ExecuteError && j.w.failed() {
 		return wire.JobRuns, "", nil
 	}
 	return wire.JobFailed, "", why
@@ -228,19 +250,22 @@ func (j *runner) save(wait bool) {
 func (j *runner) wanted() wire.JobState {
 	for {
 		j.w.mu.Lock()
-		want, ending, state := j.want, j.w.ending, j.state
+		want, ending, changes, waits := j.want, j.w.ending, j.want != j.state || j.held, j.want == wire.JobRuns && j.lacks != ""
 		j.w.mu.Unlock()
 		switch {
 		case want == wire.JobStopped:
 			return want
 		case ending:
 			return ""
-		case want != state:
+		case waits:
+			j.hold()
+		case changes:
 			j.become(want)
 		}
-		if want == wire.JobRuns {
+		if want == wire.JobRuns && !waits {
 			return want
 		}
+		j.started = false
 		<-j.wake
 	}
 }
@@ -249,7 +274,16 @@ func (j *runner) wanted() wire.JobState {
 func (j *runner) become(state wire.JobState) {
 	j.store(state)
 	j.w.mu.Lock()
-	j.state, j.changed = state, time.Now()
+	j.state, j.held, j.changed = state, false, time.Now()
+	j.w.mu.Unlock()
+	j.log.wakeAll()
+}
+
+// hold pauses a job that cannot run on the worker's devices. A worker that has those it needs
+// continues it.
+func (j *runner) hold() {
+	j.w.mu.Lock()
+	j.state, j.held, j.why, j.changed = wire.JobPaused, true, j.lacks+"; it continues when "+j.until, time.Now()
 	j.w.mu.Unlock()
 	j.log.wakeAll()
 }
@@ -264,7 +298,6 @@ func (j *runner) signal() {
 
 // compile makes the programs ready that the job needs while all is well.
 func (j *runner) compile() *wire.Error {
-	j.used = make([]*program, len(j.body.Programs))
 	for _, s := range j.body.Steps {
 		if s.When == wire.NotFinite {
 			continue

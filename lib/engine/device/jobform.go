@@ -44,7 +44,7 @@ func checkJob(b *wire.JobBody) *wire.Error {
 			return bad("step %d has %d donation marks for %d inputs", i, len(s.Donate), len(s.Inputs))
 		case s.Finite && s.Donate != nil:
 			return bad("step %d gives its inputs away and wants to see first whether its results are finite", i)
-		case !slices.Contains([]wire.Moment{wire.EachTurn, wire.FirstTurn, wire.LastTurn, wire.NotFinite, wire.AtEnd}, s.When):
+		case !slices.Contains([]wire.Moment{wire.EachTurn, wire.FirstTurn, wire.LastTurn, wire.AtStart, wire.NotFinite, wire.AtEnd}, s.When):
 			return bad("step %d runs at unknown moment %q", i, s.When)
 		case s.When == wire.NotFinite && (i == 0 || !b.Steps[i-1].Finite && b.Steps[i-1].When != wire.NotFinite):
 			return bad("step %d waits for numbers that are not finite: want it right behind a step that is to be finite", i)
@@ -79,10 +79,38 @@ func checkJob(b *wire.JobBody) *wire.Error {
 	if !slices.ContainsFunc(b.Steps, func(s wire.JobStep) bool { return s.When == wire.EachTurn }) {
 		return bad("no step is done each turn: there would be turns without work")
 	}
+	if b.Copies != "" && (b.Scratch == "" || !strings.HasPrefix(b.Copies, b.Scratch)) {
+		return bad("its copies begin with %q: want names that begin with %q, which are deleted when it has ended", b.Copies, b.Scratch)
+	}
 	if u := b.Until; u != nil && !reads[u.Read] {
 		return bad("it ends by %q, which no step reads", u.Read)
 	}
 	return nil
+}
+
+// cannotRun says why a job cannot run on the worker's devices, and when it can; "" if it can now.
+func (w *Worker) cannotRun(b *wire.JobBody) (why, until string) {
+	need := 1
+	for _, s := range b.Steps {
+		p := &b.Programs[s.Program]
+		need = max(need, int(p.Replicas), s.Device+1)
+		for _, d := range p.Devices {
+			need = max(need, int(d)+1)
+		}
+	}
+	if need > len(w.devices) {
+		return fmt.Sprintf("it needs %d devices, and the session has %d", need, len(w.devices)), "they are back, by %hosts add or after a restart"
+	}
+	used, all := map[int]bool{}, map[int]bool{}
+	for i, d := range w.devices {
+		if all[d.Node()] = true; i < need {
+			used[d.Node()] = true
+		}
+	}
+	if len(used) > 1 && len(used) < len(all) { // see hosts.Client
+		return fmt.Sprintf("it runs on %d hosts, and the session has %d: a program is for all hosts or for one", len(used), len(all)), "%hosts remove has taken the others out"
+	}
+	return "", ""
 }
 
 // nextPlace is the place after this one.

@@ -173,7 +173,7 @@ func (w *Worker) remember(s *space, known map[*space]int64) {
 	n, quotaKnown := s.names, s.quotaKnown
 	f := spaceFile{Space: s.name, Quota: s.quota, Time: time.Now()}
 	for n := range w.names {
-		if n.space == s.name {
+		if n.space == s.name && !s.copied(n.name) {
 			f.Names = append(f.Names, n.name)
 		}
 	}

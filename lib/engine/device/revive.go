@@ -183,8 +183,11 @@ func (w *Worker) reviveJobs(s *space, l []*revival) (lost []string) {
 		}
 		if v.state.Over() {
 			j.place = f.Info.Place
-		} else if j.tries = 1; v.at.Place == f.Began.Place {
-			j.tries = f.Tries + 1
+		} else if v.at.Place == f.Began.Place {
+			j.tries = f.Tries
+		}
+		if v.state == wire.JobRuns && j.lacks == "" {
+			j.tries++
 		}
 		if !v.state.Over() && j.tries > maxTries {
 			j.state, j.err = wire.JobFailed, wire.Errorf(wire.ExecuteError, "the worker has died %d times at this place of the job", maxTries).

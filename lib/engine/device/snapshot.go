@@ -38,7 +38,7 @@ func (w *Worker) freeze(s *space) *moment {
 	m := &moment{space: s, version: s.version, about: metadata{Space: s.name, Time: time.Now(), Generation: w.Generation, Jobs: s.jobMoments()}}
 	for n, a := range w.names {
 		switch {
-		case n.space != s.name:
+		case n.space != s.name || s.copied(n.name):
 		case a.err != nil || a.buf == 0:
 			m.about.Missing = append(m.about.Missing, n.name)
 		default:

@@ -82,6 +82,17 @@ func (w *Worker) enter(name string) *space {
 	return s
 }
 
+// copied says whether a name is of a job's copies, which its steps make again: no snapshot
+// has them. The caller holds Worker.mu.
+func (s *space) copied(n string) bool {
+	for _, j := range s.jobs {
+		if c := j.body.Copies; c != "" && strings.HasPrefix(n, c) {
+			return true
+		}
+	}
+	return false
+}
+
 // spaceFile is what is kept of a space besides snapshots.
 type spaceFile struct {
 	Space string

@@ -149,6 +149,7 @@ type ArrayInfo struct {
 	Generation int       `json:",omitzero"`
 	Owner      string    `json:",omitzero"` // the space whose client made it; its quota counts it
 	Saved      int       `json:",omitzero"` // number of the snapshot file that has its data, 0 if none has
+	Copy       bool      `json:",omitzero"` // of another array, made by a job: in no snapshot
 }
 
 // ProgramInfo describes a program in the worker's memory.

@@ -27,6 +27,7 @@ type JobBody struct {
 	Until    *Until // ends the job before its last turn
 	Save     int    // periods from one snapshot to the next, more where they are short; 0 is 1
 	Scratch  string // prefix of names that are deleted when the job has ended; "" is none
+	Copies   string // prefix, which begins with Scratch, of names that no snapshot has: steps at the moment AtStart give them; "" is none
 	Origin   string // notebook and cell, for lists
 	About    string // for the client that reads the log; the session does not look at it
 }
@@ -39,6 +40,9 @@ const (
 	EachTurn  Moment = ""
 	FirstTurn Moment = "first"
 	LastTurn  Moment = "last"
+	// AtStart is the moment when the job begins, and when it continues after a pause or a
+	// crash: its steps are done then, once, before the step that the job is at.
+	AtStart Moment = "start"
 	// NotFinite is the moment when the numbers of a Finite step have ended the job:
 	// the steps that stand right behind that one and wait for it are done then, once,
 	// and may say why in its log. Their programs are compiled no sooner. An error of
@@ -57,7 +61,7 @@ func (m Moment) Holds(turn, period int) bool {
 		return turn%period == 0
 	case LastTurn:
 		return turn%period == period-1
-	case NotFinite, AtEnd:
+	case AtStart, NotFinite, AtEnd:
 		return false
 	}
 	return true

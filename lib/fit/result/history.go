@@ -267,7 +267,7 @@ var Display func(net string) (progress func(Progress), end func(*History, error)
 
 // Progress is the state of a training while it runs.
 type Progress struct {
-	Phase         string // compile, train, test
+	Phase         string // compile, data, train, test, or "paused" and why, of a job
 	Epoch, Epochs int    // of this run, from 1
 	Step, Steps   int    // of this epoch
 	Trained       int    // steps of this run that are done
@@ -291,6 +291,8 @@ func (p Progress) String() string {
 		s += ", compiling"
 	case p.Phase == "test":
 		s += ", validating"
+	case strings.HasPrefix(p.Phase, "paused"):
+		return s + ", " + p.Phase
 	default:
 		s += ", step " + outOf(p.Step, p.Steps)
 	}

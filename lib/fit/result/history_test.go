@@ -44,6 +44,7 @@ func TestStrings(t *testing.T) {
 		{Progress{Phase: "train", Epoch: 2, Epochs: 5, Step: 3750, Steps: 7500, Loss: 0.0712, Labels: true, Accuracy: 0.978, Left: 9200 * time.Millisecond}, "epoch 2/5, step 3,750/7,500, 9.2 s left, loss 0.0712, accuracy 97.8 %"},
 		{Progress{Phase: "train", Epoch: 1, Epochs: 5, Step: 7, Steps: 9, Loss: 1, Metrics: []Metric{{"mae", 0.5}}, Left: 3900 * time.Second}, "epoch 1/5, step 7/9, 1h05m left, loss 1.0000, mae 0.5"},
 		{Progress{Phase: "test", Epoch: 1, Epochs: 5, Step: 9, Steps: 9, Loss: 1, Left: time.Minute}, "epoch 1/5, validating, 1m00s left, loss 1.0000"},
+		{Progress{Phase: "paused: it needs 2 devices", Epoch: 1, Epochs: 5, Step: 9, Steps: 9, Loss: 1, Left: time.Minute}, "epoch 1/5, paused: it needs 2 devices"},
 		{&Prediction{Classes: []int32{7, 4}, Output: make([]float32, 20), Width: 10}, "2 examples: classes 7 4"},
 		{&Prediction{Classes: many, Output: make([]float32, 80), Width: 2}, "40 examples: classes 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 …"},
 		{&Prediction{Output: []float32{1, 2.5, 3, 4}, Width: 2}, "2 examples of 2 numbers: 1 2.5 3 4"},

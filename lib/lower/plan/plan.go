@@ -64,6 +64,8 @@ type Part struct {
 	// all of it.
 	Devices int
 	Split   bool
+	// OwnRows says that each device has only the rows that it reads, in that order.
+	OwnRows bool
 	Kernels *Set // nil: XLA's
 	tilings int
 	// Accumulate is how many parts a batch's gradients are computed in; 0: 1.
@@ -80,7 +82,7 @@ func (p Part) Key() string {
 		p.Accumulate = 0
 		return fmt.Sprintf("%s in %d parts", p.Key(), n)
 	}
-	return fmt.Sprintf("b%d %d·%d≤%d form %d packed %t devices %d split %t kernels %s/%d", p.Batch, p.Inner, p.Unroll, p.Limit, p.Form, p.Packed, p.Devices, p.Split, p.Kernels.kind(), p.tilings)
+	return fmt.Sprintf("b%d %d·%d≤%d form %d packed %t devices %d split %t own rows %t kernels %s/%d", p.Batch, p.Inner, p.Unroll, p.Limit, p.Form, p.Packed, p.Devices, p.Split, p.OwnRows, p.Kernels.kind(), p.tilings)
 }
 
 // Share is the number of examples of a batch that one device takes.
