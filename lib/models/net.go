@@ -249,9 +249,13 @@ func (n Net) layer(i int, name string, scope *model.Scope, in Inputs, x *Node, o
 	}
 	switch l := n.Layers[i].(type) {
 	case function:
-		if y = l.apply(scope, in); y == nil {
-			panic(errors.New("the Function returned nil"))
-		}
+		y = note(l, scope.Scope(), in[n.AllInputs()[0].Name], func() *Node {
+			y := l.apply(scope, in)
+			if y == nil {
+				panic(errors.New("the Function returned nil"))
+			}
+			return y
+		})
 	case leaf:
 		y, next = apply(l.Layer, l.scope(scope), x, once)
 	default:

@@ -17,7 +17,8 @@ import (
 type Summary struct {
 	Net                     string
 	Rows                    []Row
-	Trainable, NonTrainable int // parameters
+	Layers                  []*Built // as the rows, with what is inside of them
+	Trainable, NonTrainable int      // parameters
 }
 
 // Row is one layer of a Summary.
@@ -55,6 +56,8 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	net = net.Listed()
 	s.Net = net.Name
 	seen, names := 0, net.Names()
+	all := &Built{}
+	model.SetGraphParam(g, builtParam, all)
 	in := net.Batch(batch, func(name string, shape shapes.Shape) *Node { return Parameter(g, name, shape) })
 	row := func(i int, x *Node) *Node {
 		_, kind := net.Layers[i].Title()
@@ -81,6 +84,7 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	} else {
 		net.Build(scope, in, nil, row)
 	}
+	s.Layers = all.Inner
 	return s, nil
 }
 
