@@ -144,7 +144,11 @@ func TestStopKeeps(t *testing.T) {
 			if err := <-done; err == nil || err.Name != nameInterrupt {
 				t.Fatalf("got error %v, want %s", err, nameInterrupt)
 			}
-			if took := time.Since(began); took > time.Second {
+			most := 20 * time.Second // the machine may stall
+			if os.Getenv("GAIDEN_TIMING") != "" {
+				most = time.Second
+			}
+			if took := time.Since(began); took > most {
 				t.Errorf("it took %v to stop", took)
 			}
 			got, err := r.run(tt.use)
