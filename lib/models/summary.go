@@ -61,7 +61,7 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	in := net.Batch(batch, func(name string, shape shapes.Shape) *Node { return Parameter(g, name, shape) })
 	row := func(i int, x *Node) *Node {
 		_, kind := net.Layers[i].Title()
-		r := Row{Name: names[i], Kind: kind, Output: x.Shape().Dimensions[1:]}
+		r := Row{Name: names[i], Kind: kind, Output: example(x)}
 		k := 0
 		for v := range store.IterVariables() {
 			if k++; k <= seen || strings.Contains(v.Path(), "#") {
@@ -81,8 +81,8 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	}
 	if net.parts {
 		net.buildParts(scope, in, row)
-	} else {
-		net.Build(scope, in, nil, row)
+	} else if y := net.Build(scope, in, nil, row); y.IsScalar() || y.Shape().Dimensions[0] != batch {
+		return s, fmt.Errorf("models: %s: for %d examples it returns %s: want shape [%d …], one row for each example", net.Name, batch, y.Shape(), batch)
 	}
 	s.Layers = all.Inner
 	return s, nil
