@@ -57,14 +57,14 @@ func (n *Net) Stream(name string, all iter.Seq2[Data, error], buffer int) (*Set,
 // mostBuffered bounds a stream's buffer, whose examples an int32 counts.
 const mostBuffered = 1 << 30
 
-// each calls f with what an iterator gives, until f returns an error. An iterator that goes on
+// each calls f with what an iterator gives, until f returns an error. An iterator that continues
 // then ends with one that says so: a range over it would be a panic.
 func each(all iter.Seq2[Data, error], f func(d Data, err error) error) (err error) {
-	goesOn := errors.New("the iterator goes on after yield has returned false: want if !yield(…) { return }")
+	continues := errors.New("the iterator continues after yield has returned false: want if !yield(…) { return }")
 	defer func() {
-		if r := recover(); r == goesOn {
+		if r := recover(); r == continues {
 			if errors.Is(err, errEnded) {
-				err = goesOn
+				err = continues
 			}
 		} else if r != nil {
 			panic(r)
@@ -72,7 +72,7 @@ func each(all iter.Seq2[Data, error], f func(d Data, err error) error) (err erro
 	}()
 	all(func(d Data, wrong error) bool {
 		if err != nil {
-			panic(goesOn)
+			panic(continues)
 		}
 		err = f(d, wrong)
 		return err == nil

@@ -206,7 +206,7 @@ func TestStreamGoesOn(t *testing.T) {
 	item := func(y []int32) Data { return Data{X: d.X, Y: y} }
 	first := true
 	for want, all := range map[string]iter.Seq2[Data, error]{
-		"goes on after yield has returned false: want if !yield": func(yield func(Data, error) bool) {
+		"continues after yield has returned false: want if !yield": func(yield func(Data, error) bool) {
 			for range 3 {
 				yield(item(d.Y.([]int32)), nil)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -194,6 +195,26 @@ func (n Net) Names() []string {
 		names[i] = name
 	}
 	return names
+}
+
+// String lists the layers.
+func (n Net) String() string {
+	if n.wrong != nil {
+		return n.wrong.Error()
+	}
+	var in, layers []string
+	for _, i := range n.AllInputs() {
+		in = append(in, strings.TrimSpace(fmt.Sprint(i.Name, " ", i.Dims)))
+	}
+	listed := n.Listed()
+	if slices.Contains(listed.Layers, nil) {
+		return fmt.Sprintf("%s has a layer that is nil", cmp.Or(n.Name, "a net"))
+	}
+	for i, name := range listed.Names() {
+		_, kind := listed.Layers[i].Title()
+		layers = append(layers, fmt.Sprintf("%s (%s)", name, kind))
+	}
+	return fmt.Sprintf("%s takes %s: %s", cmp.Or(n.Name, "a net"), strings.Join(in, ", "), strings.Join(layers, ", "))
 }
 
 // Apply builds a net with one input: x is a batch of examples, shaped [n input…].
