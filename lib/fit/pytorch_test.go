@@ -310,6 +310,49 @@ func TestPyTorchMark(t *testing.T) {
 	}
 }
 
+// TestPyTorchStacked: layers of PyTorch's stacked LSTM and GRU are those of nets here by a map,
+// with both biases, and are saved as they were.
+func TestPyTorchStacked(t *testing.T) {
+	n := attach(t, open(t), "stacked", models.Net{Name: "stacked", Input: []int{4, 2}, Layers: []models.Layer{
+		models.Bidirectional{Name: "lstm", Layer: models.LSTM{Units: 2}}, models.GRU{Name: "gru", Units: 2}}}, Config{FirstLook: true})
+	how := weights.Map{Names: []weights.Name{
+		{Variable: "lstm/forward/weights", Array: "rnn.weight_ih_l1"}, {Variable: "lstm/forward/recurrent", Array: "rnn.weight_hh_l1"}, {Variable: "lstm/forward/biases", Array: "rnn.bias_ih_l1"},
+		{Variable: "lstm/backward/weights", Array: "rnn.weight_ih_l1_reverse"}, {Variable: "lstm/backward/recurrent", Array: "rnn.weight_hh_l1_reverse"}, {Variable: "lstm/backward/biases", Array: "rnn.bias_ih_l1_reverse"},
+		{Variable: "gru/weights", Array: "g.weight_ih_l1"}, {Variable: "gru/biases", Array: "g.bias_ih_l1"}, {Variable: "gru/recurrent/weights", Array: "g.weight_hh_l1"}, {Variable: "gru/recurrent/biases", Array: "g.bias_hh_l1"}}}
+	file := filepath.Join(t.TempDir(), "w")
+	if err := n.SaveWeights(file, how); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	saved := inFile(t, file)
+	for i, v := range saved {
+		names = append(names, v.Name)
+		saved[i].Data = formula(v.Name, len(v.Data))
+	}
+	slices.Sort(names)
+	want := []string{"g.bias_hh_l1", "g.bias_ih_l1", "g.weight_hh_l1", "g.weight_ih_l1", "rnn.bias_hh_l1", "rnn.bias_hh_l1_reverse", "rnn.bias_ih_l1", "rnn.bias_ih_l1_reverse",
+		"rnn.weight_hh_l1", "rnn.weight_hh_l1_reverse", "rnn.weight_ih_l1", "rnn.weight_ih_l1_reverse"}
+	if !slices.Equal(names, want) {
+		t.Errorf("saved %q, want %q", names, want)
+	}
+	toFile(t, file, saved)
+	if _, err := n.LoadWeights(file, how); err != nil {
+		t.Fatal(err)
+	}
+	got := weightsOf(t, n)
+	for variable, arrays := range map[string][]string{"lstm/backward/biases": {"rnn.bias_ih_l1_reverse", "rnn.bias_hh_l1_reverse"}, "gru/biases": {"g.bias_ih_l1"}, "gru/recurrent/biases": {"g.bias_hh_l1"}} {
+		sum := make([]float32, len(got[variable]))
+		for _, name := range arrays {
+			for i, x := range formula(name, len(sum)) {
+				sum[i] += x
+			}
+		}
+		if !slices.Equal(got[variable], sum) {
+			t.Errorf("%s: got %v, want %v", variable, got[variable], sum)
+		}
+	}
+}
+
 // TestPyTorch holds that PyTorch's modules load files of ours strictly, and return
 // what our nets do. Set GAIDEN_PEERS to an interpreter that has PyTorch.
 func TestPyTorch(t *testing.T) {
