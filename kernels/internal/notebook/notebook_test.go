@@ -100,12 +100,15 @@ func (n *Named) GobEncode() ([]byte, error) { return []byte(n.name), nil }
 func (n *Named) GobDecode(b []byte) error   { *n = *Find(string(b)); return nil }
 
 // A Work is kept by what it holds.
-type Work struct{ holds any }
+type Work struct {
+	n     int
+	wakes chan int // nil
+}
 
 // Do does it.
-func Do(n int) *Work { return &Work{n} }
+func Do(n int) *Work { return &Work{n: n} }
 
-func (w *Work) Done() any { return w.holds }
+func (w *Work) Done() int { return w.n }
 `
 }
 
