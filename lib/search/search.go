@@ -30,6 +30,7 @@ import (
 	"strings"
 	"time"
 
+	"gaiden/lib/engine/interrupt"
 	"gaiden/lib/fit"
 	"gaiden/lib/timing/units"
 )
@@ -182,7 +183,7 @@ func Run(all []Settings, monitor string, train func(Settings) (*fit.History, err
 			}
 		}
 		r.Trials = append(r.Trials, t)
-		if errors.Is(err, context.Canceled) || h != nil && strings.Contains(h.Stopped, context.Canceled.Error()) {
+		if stopped(h, err) {
 			r.Stopped = true
 			break
 		}
@@ -203,6 +204,11 @@ func Run(all []Settings, monitor string, train func(Settings) (*fit.History, err
 		return 1
 	})
 	return r, nil
+}
+
+// stopped says whether a training ended because its cell was stopped.
+func stopped(h *fit.History, err error) bool {
+	return interrupt.Context().Err() != nil || errors.Is(err, context.Canceled) || h != nil && strings.Contains(h.Stopped, context.Canceled.Error())
 }
 
 // tried is train. What must panics with in a cell is its error, so that the other trials are

@@ -192,6 +192,10 @@ func TestTrials(t *testing.T) {
 			t.Errorf("with a schedule: got %v, %v, want %v", same, err, c)
 		}
 	}
+	half := &RateCurve{Rates: []float64{1e-7, 2e-7}, Losses: []float64{1, 1}, Suggestion: math.NaN(), Stopped: true}
+	if got := half.String(); got != "range test: 2 rates from 1e-07 to 2e-07; stopped before its end" {
+		t.Errorf("a test that was stopped: got %s", got)
+	}
 	if _, err := (RangeTest{From: 2, To: 1}).Run(net, data); err == nil || !strings.Contains(err.Error(), "from 2 to 1") {
 		t.Errorf("a falling rate: got %v", err)
 	}
