@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ const usualName = "gaiden"
 // what they need, and makes the kernel known to Jupyter.
 func installMain(args []string, stdout, stderr io.Writer) error {
 	f := newFlags("install", "[flags]", stderr)
-	source := f.String("source", "", "source tree of Gaiden; default: what was installed before")
+	source := f.String("source", "", "source tree of Gaiden; default: that of which go build has made this program, if it is there, else what was installed before")
 	user := f.Bool("user", false, "install the kernelspec in the user's directory, which every Jupyter of the user lists: the default")
 	sysPrefix := f.Bool("sys-prefix", false, "install the kernelspec in the Python environment that is active: python3's sys.prefix")
 	prefix := f.String("prefix", "", "install the kernelspec in PREFIX/share/jupyter: an environment")
@@ -48,6 +49,7 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	if strings.ContainsFunc(*name, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-_", r) }) || *name == "" || (*name)[0] == '.' {
 		return fmt.Errorf("install: kernelspec name %q: want lower-case letters, digits, '.', '-' and '_', no '.' first", *name)
 	}
+	*source = cmp.Or(*source, ownSource())
 	switch where := map[bool]int{true: 1}; {
 	case where[*user]+where[*sysPrefix]+where[*prefix != ""] > 1:
 		return errors.New("install: got more than one of -user, -sys-prefix and -prefix, want one")
@@ -114,6 +116,17 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "packages for cells are compiled (%s)\n", units.Clock(time.Since(began).Seconds()))
 	return nil
+}
+
+// ownSource is the source tree of which this program was built, "" where that is not there, or not
+// known: -trimpath leaves it out.
+func ownSource() string {
+	_, file, _, _ := runtime.Caller(0)
+	tree := filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	if b, err := os.ReadFile(filepath.Join(tree, "go.mod")); !filepath.IsAbs(file) || err != nil || !strings.HasPrefix(string(b), "module gaiden\n") {
+		return ""
+	}
+	return tree
 }
 
 // uninstall removes a kernelspec, with the version that it has for itself, and says

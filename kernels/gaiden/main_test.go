@@ -98,6 +98,13 @@ func TestCopyLibrary(t *testing.T) {
 	}
 }
 
+// A program that go build has made knows its source.
+func TestOwnSource(t *testing.T) {
+	if got := ownSource(); !exists(filepath.Join(got, "kernels", "gaiden", "install.go")) {
+		t.Errorf("got %q, want this repository", got)
+	}
+}
+
 func TestSpec(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kernels", "gaiden")
 	if err := writeSpec(dir, "Go (Gaiden)", "/bin/gaiden", nil); err != nil {

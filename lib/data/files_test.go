@@ -99,6 +99,12 @@ func TestFolders(t *testing.T) {
 	if err != nil || s.String() != "5 images, 2×3×1, 3 classes" || !strings.Contains(s.HTML(), "data:image/png;base64,") || !slices.Equal(s.Names([]int32{2}), []string{"c"}) {
 		t.Errorf("got %v, %v, want the link's images too", s, err)
 	}
+	if _, _, err := (Images{}).Stream(dir, 0, 1); err == nil || !strings.Contains(err.Error(), "Images.Stream of 0 files at a time") {
+		t.Errorf("no files at a time: got error %v", err)
+	}
+	if _, _, err := (Images{Height: 1 << 40, Width: 1 << 40}).Stream(dir, 1, 1); err == nil || !strings.Contains(err.Error(), "65536 at most") {
+		t.Errorf("a size that has no product: got error %v", err)
+	}
 	all, set, err := Images{Height: 2, Width: 3}.Stream(dir, 2, 1)
 	if err != nil || len(set.Files) != 5 {
 		t.Fatalf("got %v, %v", set, err)

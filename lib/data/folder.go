@@ -104,13 +104,17 @@ func (f folder) all(read func(i int) error) error {
 	return fmt.Errorf("data: %d of %d files cannot be read: convert or remove them: %s", len(bad), len(f.files), text[2:])
 }
 
+func noFiles(of string, files int) error {
+	return fmt.Errorf("data: %s.Stream of %d files at a time: want 1 or more", of, files)
+}
+
 // stream iterates over the examples of so many files at a time, in an order that the seed
 // and the number of the epoch decide.
 func (f folder) stream(files int, seed int64, of func(folder) (Examples, error)) iter.Seq2[Examples, error] {
 	return func(yield func(Examples, error) bool) {
 		order := permutation(len(f.files), seed)
 		seed++
-		for part := range slices.Chunk(order, max(files, 1)) {
+		for part := range slices.Chunk(order, files) {
 			e, err := of(folder{classes: f.classes, files: pick(f.files, part), labels: pick(f.labels, part)})
 			if !yield(e, err) || err != nil {
 				return

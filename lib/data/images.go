@@ -58,6 +58,9 @@ func (o Images) Read(dir string) (*ImageSet, error) {
 // examples; Classes, Files and the sizes are there.
 func (o Images) Stream(dir string, files int, seed int64) (iter.Seq2[Examples, error], *ImageSet, error) {
 	f, s, err := o.open(dir)
+	if err == nil && files < 1 {
+		err = noFiles("Images", files)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,8 +68,9 @@ func (o Images) Stream(dir string, files int, seed int64) (iter.Seq2[Examples, e
 }
 
 func (o Images) open(dir string) (folder, *ImageSet, error) {
-	if o.Height < 0 || o.Width < 0 || (o.Height == 0) != (o.Width == 0) {
-		return folder{}, nil, fmt.Errorf("data: Images of %d×%d: want Height and Width, or neither for the size of the first image", o.Height, o.Width)
+	const most = 1 << 16
+	if o.Height < 0 || o.Width < 0 || (o.Height == 0) != (o.Width == 0) || o.Height > most || o.Width > most {
+		return folder{}, nil, fmt.Errorf("data: Images of %d×%d: want Height and Width, %d at most, or neither for the size of the first image", o.Height, o.Width, most)
 	}
 	f, err := readFolder(dir, imageFiles, o.Classes)
 	if err != nil {

@@ -57,6 +57,9 @@ func (o Sounds) Stream(dir string, files int, seed int64) (iter.Seq2[Examples, e
 		return nil, nil, fmt.Errorf("data: Sounds.Stream of %s: Samples is 0: want how many each sound has", dir)
 	}
 	f, s, err := o.open(dir)
+	if err == nil && files < 1 {
+		err = noFiles("Sounds", files)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -262,8 +263,11 @@ func TestGenerateStop(t *testing.T) {
 			cancel()
 		}
 	}})
-	took := time.Since(stopped)
-	if g == nil || !errors.Is(err, context.Canceled) || took > time.Second || len(g.Text()) < 12 || len(g.Text()) > 15 || g.Stopped == "" {
+	took, most := time.Since(stopped), time.Minute // elsewhere the machine may stall; without a stop it takes as long as the text
+	if os.Getenv("GAIDEN_TIMING") != "" {
+		most = time.Second
+	}
+	if g == nil || !errors.Is(err, context.Canceled) || took > most || len(g.Text()) < 12 || len(g.Text()) > 15 || g.Stopped == "" {
 		t.Fatalf("got %v, %v after %v: want 12 letters and that it was stopped", g, err, took)
 	}
 	rest, err := n.WithContext(context.Background()).Generate("", Sampling{Length: 200 - len(g.Text()), Chat: "stopped"})

@@ -123,6 +123,11 @@ func (n *Net) tune(ctx context.Context, data *Set, t Train, look tiling.Options,
 	table.UseProposed(true)
 	tried, err := n.timeInSandbox(ctx, data, t, look, tell)
 	table.UseProposed(false)
+	if err == nil && !faster(usual.Micros, tried.Micros) { // the time that was known may be that of a less busy hour
+		if usual, err = n.timeInSandbox(ctx, data, t, look, tell); err == nil && !unmeasured(usual) {
+			table.Set(key, usual)
+		}
+	}
 	switch {
 	case ctx.Err() != nil || errors.Is(err, wire.Lost) || errors.Is(err, errNoSandbox):
 		return err

@@ -106,7 +106,11 @@ func (n *Net) buildLayout() (*model.Store, error) {
 	if len(l.trained) == 0 {
 		return nil, fmt.Errorf("fit: %s: net %s has nothing to train: want a layer with variables that are not frozen", n.name, n.model.Name)
 	}
-	if err := n.groupsFit(&l); err != nil {
+	var names []string
+	for _, v := range l.variables {
+		names = append(names, v.name)
+	}
+	if err := n.patternsFit(names); err != nil {
 		return nil, err
 	}
 	n.layout = l.withStep()

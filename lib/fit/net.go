@@ -168,6 +168,15 @@ func (n *Net) Summary() (models.Summary, error) {
 	defer n.mu.Unlock()
 	n.recall()
 	s, err := n.summary()
+	if err == nil {
+		var names []string
+		for _, r := range s.Rows {
+			for _, v := range r.Variables {
+				names = append(names, v.Name)
+			}
+		}
+		err = n.patternsFit(names)
+	}
 	s.Freeze(func(v models.Variable) bool { return n.optimizerOf(slot{name: v.Name, shape: v.Shape}) == nil })
 	return s, n.wantInput(err)
 }

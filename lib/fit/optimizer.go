@@ -41,12 +41,9 @@ func (n *Net) optimizerOf(v slot) Optimizer {
 	return o
 }
 
-// groupsFit proves that each pattern of the optimizer's groups is that of some variable.
-func (n *Net) groupsFit(l *layout) error {
-	var names []string
-	for _, v := range l.variables {
-		names = append(names, v.name)
-	}
+// patternsFit proves that each pattern of the optimizer's groups, of LoRA and of Int8 is that of
+// some variable.
+func (n *Net) patternsFit(names []string) error {
 	if p := n.model.Unadapted(names); p != "" {
 		return fmt.Errorf("fit: %s: no layer matches the pattern %q of LoRA (dense layers) or Int8 (these and embeddings); %q matches all; the variables are %s", n.name, p, "*", strings.Join(names, ", "))
 	}

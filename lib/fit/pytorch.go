@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"gaiden/lib/models"
 	"gaiden/lib/weights"
 )
 
@@ -22,9 +21,11 @@ type rule struct {
 	// order is that of our axes in theirs, -1 for an axis of length 1 that we have not; nil is
 	// the same.
 	order []int
-	// image is [height width channels] of what was flattened to be the first
-	// axis: theirs is [channels height width]. nil when nothing was.
-	image []int
+	// features are those of our axes that stand in another order in theirs; nil: the same.
+	features []*features
+	takes    *features // what its layer is given
+	layer    string
+	second   bool // PyTorch has a second array, a bias_hh to our bias_ih, and adds both
 	// axis, from and to are the part of theirs that is ours; to is 0 where that is all.
 	axis, from, to int
 	mapped         bool // by a weights.Map
@@ -33,17 +34,18 @@ type rule struct {
 // rules are those of the net's layers, and of a map.
 func (n *Net) rules(how ...weights.Map) (rules, error) {
 	all := rules{kept: map[string]rule{}}
-	parts := n.model.Parts()
-	for _, p := range parts {
-		if err := all.list(p.Name+"/", p); err != nil {
-			return all, err
+	s, err := n.summary()
+	if err != nil {
+		return all, err
+	}
+	if n.model.Parts() == nil {
+		all.list(s.Layers, flow{dims: n.model.Input})
+	} else {
+		for _, part := range s.Layers {
+			all.list(part.Inner, flow{dims: part.In})
 		}
 	}
-	if len(parts) == 0 {
-		if err := all.list("", n.model); err != nil {
-			return all, err
-		}
-	}
+	all.settle()
 	if len(how) > 0 {
 		var names []string
 		for _, v := range n.floats() {
@@ -61,129 +63,12 @@ func (n *Net) rules(how ...weights.Map) (rules, error) {
 	return all, nil
 }
 
-// list adds the rules of a net's layers, in front of whose names stands before.
-func (all rules) list(before string, net models.Net) error {
-	s, err := models.Summarize(&writer{}, net)
-	if err != nil {
-		return err
+// other is the array that PyTorch adds to a rule's; "": there is none.
+func (r rule) other() string {
+	if before, end, is := strings.Cut(r.name, "bias_ih_"); is && r.second {
+		return before + "bias_hh_" + end
 	}
-	shape, image := net.Input, []int(nil)
-	for i, l := range net.Listed().Layers {
-		switch name := before + s.Rows[i].Name; l.(type) {
-		case models.Flatten:
-			if len(shape) == 3 {
-				image = shape
-			}
-		case models.Dropout, models.Activation:
-		case models.BatchNorm: // keeps the order
-			all.add(l, name, image)
-		default:
-			all.add(l, name, image)
-			image = nil
-		}
-		shape = s.Rows[i].Output
-	}
-	return nil
-}
-
-// add adds the rules of a layer called name.
-func (all rules) add(l models.Layer, name string, image []int) {
-	put := func(own, theirs string, order []int, image []int) {
-		own = name + "/" + own
-		all.kept[own] = rule{own: own, name: strings.ReplaceAll(name, "/", ".") + "." + theirs, order: order, image: image}
-	}
-	switch l := l.(type) {
-	case models.Conv2D:
-		put("weights", "weight", []int{3, 2, 0, 1}, nil)
-		put("biases", "bias", nil, nil)
-	case models.Dense:
-		put("weights", "weight", []int{1, 0}, image)
-		put("biases", "bias", nil, nil)
-	case models.BatchNorm:
-		put("scale", "weight", nil, image)
-		put("offset", "bias", nil, image)
-		put("mean", "running_mean", nil, image)
-		put("variance", "running_var", nil, image)
-	case models.LSTM:
-		put("weights", "weight_ih_l0", []int{1, 0}, nil)
-		put("recurrent", "weight_hh_l0", []int{1, 0}, nil)
-		put("biases", "bias_ih_l0", nil, nil)
-	case models.Tied:
-		put("biases", "bias", nil, nil)
-	case models.Conv1D:
-		put("weights", "weight", []int{2, 1, 0}, nil)
-		put("biases", "bias", nil, nil)
-	case models.DepthwiseConv2D: // a Conv2d with a group for each channel
-		put("weights", "weight", []int{2, -1, 0, 1}, nil)
-		put("biases", "bias", nil, nil)
-	case models.ConvTranspose2D:
-		put("weights", "weight", []int{0, 3, 1, 2}, nil)
-		put("biases", "bias", nil, nil)
-	case models.Conv3D:
-		put("weights", "weight", []int{4, 3, 0, 1, 2}, nil)
-		put("biases", "bias", nil, nil)
-	case models.LayerNorm, models.RMSNorm, models.GroupNorm, models.InstanceNorm:
-		put("scale", "weight", nil, nil)
-		put("offset", "bias", nil, nil)
-	case models.Embedding, models.Positions, models.PReLU:
-		put("weights", "weight", nil, nil)
-	case models.GRU, models.RNN:
-		put("weights", "weight_ih_l0", []int{1, 0}, nil)
-		put("biases", "bias_ih_l0", nil, nil)
-		put("recurrent/weights", "weight_hh_l0", []int{1, 0}, nil)
-		put("recurrent/biases", "bias_hh_l0", nil, nil)
-	case models.Attention:
-		all.dense(name, "query", "key", "value", "output")
-		all.add(models.RMSNorm{}, name+"/query_norm", nil)
-		all.add(models.RMSNorm{}, name+"/key_norm", nil)
-	case models.FeedForward:
-		all.dense(name, "up", "gate", "down")
-	case models.TransformerBlock:
-		all.add(models.LayerNorm{}, name+"/norm1", nil)
-		all.add(models.LayerNorm{}, name+"/norm2", nil)
-		all.add(models.Attention{}, name+"/attention", nil)
-		all.add(models.FeedForward{}, name+"/feedforward", nil)
-	case models.Bidirectional:
-		all.add(l.Layer, name+"/forward", nil)
-		all.add(l.Layer, name+"/backward", nil)
-	case models.Repeat:
-		for i := range l.Times {
-			all.add(l.Layer, name+"/"+itoa(i), nil)
-		}
-	case models.Sequential:
-		all.each(name, l.Layers)
-	case models.Concat:
-		all.each(name, l.Branches...)
-	case models.Residual:
-		all.each(name, l.Main, l.Skip)
-	}
-}
-
-// dense adds the rules of dense layers that are parts of one.
-func (all rules) dense(name string, parts ...string) {
-	for _, p := range parts {
-		all.add(models.Dense{}, name+"/"+p, nil)
-	}
-}
-
-// each adds the rules of layers that one holds.
-func (all rules) each(name string, branches ...[]models.Layer) {
-	for _, layers := range branches {
-		for _, l := range layers {
-			inner, _ := l.Title()
-			all.add(l, strings.TrimSuffix(name+"/"+inner, "/"), nil)
-		}
-	}
-}
-
-// joins says whether a tensor of PyTorch's is one of two biases where we have one.
-func (all rules) joins(name string) bool {
-	for _, r := range all.kept {
-		if r.name == name {
-			return false
-		}
-	}
-	return true
+	return ""
 }
 
 // of is the rule of a variable; one that has none keeps its name and layout.
@@ -196,11 +81,16 @@ func (all rules) of(variable string) rule {
 	if !is {
 		return r
 	}
-	r = rule{own: variable, name: name.Array, order: r.order, axis: name.Axis, from: name.From, to: name.To, mapped: true}
 	if name.Order != nil {
-		r.order = name.Order
+		r.order, r.features = name.Order, nil
 	}
+	r.name, r.axis, r.from, r.to, r.mapped = name.Array, name.Axis, name.From, name.To, true
 	return r
+}
+
+// reordered says whether numbers stand in another order in the file.
+func (r rule) reordered() bool {
+	return slices.ContainsFunc(r.features, func(f *features) bool { return f.index() != nil })
 }
 
 // axes are those of order that are ours.
@@ -248,9 +138,8 @@ func (r rule) is(shape, dims []int) bool {
 // out is a variable of ours as the file has it.
 func (r rule) out(t Tensor) Tensor {
 	own := t.Dims
-	if p := r.image; p != nil {
-		t = permute(Tensor{Name: t.Name, Dims: []int{p[0], p[1], p[2], len(t.Data) / (p[0] * p[1] * p[2])}, Data: t.Data}, []int{2, 0, 1, 3})
-		t.Dims = own
+	for axis, f := range r.features {
+		t = f.reorder(t, axis, false)
 	}
 	t = permute(t, r.axes())
 	t.Name = r.name
@@ -282,8 +171,8 @@ func (all rules) out(variables []Tensor) (l []Tensor, err error) {
 		}
 		written[t.Name] = true
 		l = append(l, t)
-		if name, is := strings.CutSuffix(t.Name, "bias_ih_l0"); is && all.joins(name+"bias_hh_l0") {
-			l = append(l, Tensor{Name: name + "bias_hh_l0", Dims: t.Dims, Data: make([]float32, len(t.Data))})
+		if other := r.other(); other != "" {
+			l = append(l, Tensor{Name: other, Dims: t.Dims, Data: make([]float32, len(t.Data))})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
@@ -336,10 +225,8 @@ func (r rule) in(t Tensor) Tensor {
 		t.Dims = dims
 		t = permute(t, back)
 	}
-	if p := r.image; p != nil && len(t.Dims) > 0 && t.Dims[0] == p[0]*p[1]*p[2] {
-		dims := t.Dims
-		t = permute(Tensor{Name: t.Name, Dims: []int{p[2], p[0], p[1], len(t.Data) / dims[0]}, Data: t.Data}, []int{1, 2, 0, 3})
-		t.Dims = dims
+	for axis, f := range r.features {
+		t = f.reorder(t, axis, true)
 	}
 	t.Name = r.own
 	return t

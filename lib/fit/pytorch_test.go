@@ -1,6 +1,10 @@
 package fit
 
 import (
+	_ "embed"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -10,8 +14,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
+
 	"gaiden/lib/engine/safetensors"
 	"gaiden/lib/models"
+	"gaiden/lib/weights"
 )
 
 // inFile reads a safetensors file.
@@ -100,6 +108,247 @@ func TestPyTorchBiases(t *testing.T) {
 			if i != ours && !slices.Equal(w.Data, own[i].Data) || i == ours && tt.want != nil && !slices.Equal(w.Data, tt.want) {
 				t.Errorf("%s: %s: got %v", tt.name, w.Name, w.Data)
 			}
+		}
+	}
+}
+
+//go:embed testdata/pytorchnets.json
+var pytorchNetsJSON []byte
+
+// TestPyTorchNets holds that nets in whose layers images are flattened, vectors become images, or
+// sequences are read in both directions return with PyTorch's weights what PyTorch's do, and that
+// these are saved as they were.
+func TestPyTorchNets(t *testing.T) {
+	s := open(t)
+	conv := models.Conv2D{Name: "conv", Channels: 3, Kernel: 3}
+	dense := func(name string, units int) models.Layer { return models.Dense{Name: name, Units: units} }
+	relu := models.Activation{Act: models.ReLU}
+	image := func(layers ...models.Layer) models.Net {
+		return models.Net{Input: []int{4, 4, 2}, Layers: append([]models.Layer{conv, models.Flatten{}}, layers...)}
+	}
+	nets := map[string]models.Net{
+		"sequential": {Input: []int{4, 4, 2}, Layers: []models.Layer{conv, models.Sequential{Name: "head", Layers: []models.Layer{models.Flatten{}, dense("fc", 5), relu}}, dense("last", 2)}},
+		"residual":   image(models.Residual{Name: "res", Main: []models.Layer{dense("fc", 12)}, Act: models.ReLU}, dense("last", 2)),
+		"both branches": {Input: []int{4, 4, 2}, Layers: []models.Layer{conv, models.Residual{Name: "res", Main: []models.Layer{models.Flatten{}, dense("main", 5)},
+			Skip: []models.Layer{models.Flatten{}, dense("skip", 5)}}, dense("last", 2)}},
+		"concat": {Input: []int{4, 4, 2}, Layers: []models.Layer{conv, models.Concat{Name: "all", Branches: [][]models.Layer{{models.Flatten{}, dense("fc", 5)}, {models.Flatten{}}}}, dense("last", 2)}},
+		"channels": {Input: []int{4, 4, 2}, Layers: []models.Layer{models.Concat{Name: "all", Branches: [][]models.Layer{{models.Conv2D{Name: "a", Channels: 3, Kernel: 3}},
+			{models.Conv2D{Name: "b", Channels: 3, Kernel: 3}}}}, models.Flatten{}, dense("last", 2)}},
+		"norms":  image(models.Sequential{Name: "all", Layers: []models.Layer{models.BatchNorm{Name: "bn"}, models.LayerNorm{Name: "norm"}, models.PReLU{Name: "prelu"}}}, dense("last", 2)),
+		"repeat": image(models.Repeat{Name: "blocks", Times: 2, Layer: models.Residual{Main: []models.Layer{dense("fc", 12)}}}, dense("last", 2)),
+		"decoder": {Input: []int{3}, Layers: []models.Layer{dense("fc", 12), models.BatchNorm{Name: "bn", Act: models.ReLU}, models.Unflatten{Dims: []int{2, 2, 3}},
+			models.ConvTranspose2D{Name: "up", Channels: 2, Kernel: 2, Stride: 2}}},
+		"residual decoder": {Input: []int{3}, Layers: []models.Layer{dense("fc", 12), models.Residual{Name: "res", Main: []models.Layer{dense("a", 12)}}, models.Unflatten{Dims: []int{2, 2, 3}},
+			models.ConvTranspose2D{Name: "up", Channels: 2, Kernel: 2, Stride: 2}}},
+		"conv1d":      {Input: []int{7, 2}, Layers: []models.Layer{models.Conv1D{Name: "conv", Channels: 4, Kernel: 2, Act: models.ReLU}, models.MaxPool1D{Window: 2}, models.Flatten{}, dense("fc", 3)}},
+		"gru":         {Input: []int{6, 2}, Layers: []models.Layer{models.GRU{Name: "gru", Units: 3}, models.Flatten{}, dense("fc", 3)}},
+		"conv3d":      {Input: []int{3, 3, 3, 2}, Layers: []models.Layer{models.Conv3D{Name: "conv", Channels: 3, Kernel: 2}, models.Flatten{}, dense("fc", 3)}},
+		"to conv1d":   {Input: []int{3}, Layers: []models.Layer{dense("fc", 12), models.Unflatten{Dims: []int{6, 2}}, models.Conv1D{Name: "conv", Channels: 3, Kernel: 2}, models.Flatten{}, dense("last", 2)}},
+		"to gru":      {Input: []int{3}, Layers: []models.Layer{dense("fc", 12), models.Unflatten{Dims: []int{6, 2}}, models.GRU{Name: "gru", Units: 3}, models.Flatten{}, dense("last", 2)}},
+		"feedforward": {Input: []int{4, 4, 2}, Layers: []models.Layer{conv, models.Flatten{}, models.FeedForward{Name: "ff", Hidden: 5}}},
+		"pixels":      {Input: []int{4, 4, 2}, Layers: []models.Layer{conv, models.Unflatten{Dims: []int{4, 3}}, models.GRU{Name: "gru", Units: 2}, models.LastStep{}, dense("last", 2)}},
+		"bidirectional": {Input: []int{5, 2}, Layers: []models.Layer{models.Sequential{Name: "body", Layers: []models.Layer{models.Bidirectional{Name: "lstm", Layer: models.LSTM{Units: 3}},
+			models.Bidirectional{Name: "gru", Layer: models.GRU{Units: 2}}, models.Bidirectional{Name: "rnn", Layer: models.RNN{Units: 3}}}}, models.LastStep{}, dense("last", 2)}},
+	}
+	var want map[string]struct {
+		Weights map[string][]int
+		Y       []float64
+	}
+	if err := json.Unmarshal(pytorchNetsJSON, &want); err != nil {
+		t.Fatal(err)
+	}
+	for name, w := range want {
+		t.Run(name, func(t *testing.T) {
+			net := nets[name]
+			net.Name = name
+			n := attach(t, s, strings.ReplaceAll(name, " ", "_"), net, Config{FirstLook: true})
+			file := filepath.Join(t.TempDir(), "w")
+			var theirs []Tensor
+			for name, dims := range w.Weights {
+				size := 1
+				for _, d := range dims {
+					size *= d
+				}
+				v := Tensor{Name: name, Dims: dims, Data: formula(name, size)}
+				if strings.HasSuffix(name, "running_var") {
+					for i := range v.Data {
+						v.Data[i]++
+					}
+				}
+				theirs = append(theirs, v)
+			}
+			if err := writeTensors(file, theirs); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.LoadWeights(file); err != nil {
+				t.Fatal(err)
+			}
+			inputs := 1
+			for _, d := range net.Input {
+				inputs *= d
+			}
+			p, err := n.Predict(formula(name, 3*inputs))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, y := range p.Output {
+				if want := w.Y[i]; len(w.Y) != len(p.Output) || !(math.Abs(float64(y)-want) < 1e-5) {
+					t.Fatalf("got %v, want %v", p.Output, w.Y)
+				}
+			}
+			if err := n.SaveWeights(file); err != nil {
+				t.Fatal(err)
+			}
+			saved := map[string]Tensor{}
+			for _, v := range inFile(t, file) {
+				saved[v.Name] = v
+			}
+			for _, v := range theirs {
+				got, want := saved[v.Name], slices.Clone(v.Data)
+				if before, end, is := strings.Cut(v.Name, "lstm.bias_"); is { // PyTorch adds both
+					for i, other := range formula(before+"lstm.bias_hh"+end[2:], len(want)) {
+						if want[i] += other; end[0] == 'h' {
+							want[i] = 0
+						}
+					}
+				}
+				if !slices.Equal(got.Dims, v.Dims) || !slices.Equal(got.Data, want) {
+					t.Errorf("%s: saved %v %v, want %v %v", v.Name, got.Dims, got.Data, v.Dims, want)
+				}
+			}
+			if len(saved) != len(theirs) {
+				t.Errorf("saved %d arrays, want %d", len(saved), len(theirs))
+			}
+		})
+	}
+}
+
+// TestPyTorchUnlike: layers that PyTorch's net has no weights for, because its arrays are others,
+// keep our names and layouts.
+func TestPyTorchUnlike(t *testing.T) {
+	image := []int{2, 2, 3}
+	dense := func(name string) models.Layer { return models.Dense{Name: name, Units: 12} }
+	for name, tt := range map[string]struct {
+		net  models.Net
+		own  string // variables with our names
+		from string // one that has a layout of its own in the file
+	}{
+		"an image of its channels":    {models.Net{Input: image, Layers: []models.Layer{models.Flatten{}, models.Unflatten{Dims: []int{3, 4}}, models.GRU{Name: "a", Units: 2}, models.Dense{Name: "b", Units: 2}}}, "a", ""},
+		"an image of numbers":         {models.Net{Input: []int{12}, Layers: []models.Layer{models.Unflatten{Dims: image}, models.Conv2D{Name: "a", Channels: 1, Kernel: 2}}}, "a", ""},
+		"groups of another order":     {models.Net{Input: image, Layers: []models.Layer{models.Flatten{}, models.GroupNorm{Name: "a", Groups: 2}, dense("b")}}, "ab", ""},
+		"sums of sequences":           {models.Net{Input: []int{4, 3}, Layers: []models.Layer{models.Residual{Main: []models.Layer{models.Conv1D{Name: "c", Channels: 3, Kernel: 1}, models.LayerNorm{Name: "n"}}, Skip: []models.Layer{models.Conv1D{Name: "d", Channels: 3, Kernel: 1}}}, models.Flatten{}, dense("a")}}, "a", ""},
+		"a layer of one's own":        {models.Net{Input: image, Layers: []models.Layer{models.Flatten{}, ownLayer{}, dense("a")}}, "a", ""},
+		"a layer of one's own before": {models.Net{Input: image, Layers: []models.Layer{ownLayer{}, models.Flatten{}, dense("b")}}, "", "b/weights"},
+		"two ways in both directions": {models.Net{Input: []int{4, 3}, Layers: []models.Layer{models.Bidirectional{Name: "a", Layer: models.Sequential{Layers: []models.Layer{models.GRU{Name: "g", Units: 2}}}}}}, "a", ""},
+	} {
+		s, err := models.Summarize(&writer{}, tt.net)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		all := rules{kept: map[string]rule{}}
+		all.list(s.Layers, flow{dims: tt.net.Input})
+		all.settle()
+		for _, row := range s.Rows {
+			for _, v := range row.Variables {
+				if got, want := all.of(v.Name).name == v.Name, strings.Contains(tt.own, row.Name); got != want {
+					t.Errorf("%s: %s has our name: got %v, want %v", name, v.Name, got, want)
+				}
+				if got, want := all.of(v.Name).reordered(), v.Name == tt.from; got != want {
+					t.Errorf("%s: %s has another order: got %v, want %v", name, v.Name, got, want)
+				}
+			}
+		}
+	}
+}
+
+// ownLayer is a layer that this package does not know.
+type ownLayer struct{}
+
+func (ownLayer) Title() (name, kind string)                      { return "own", "Own" }
+func (ownLayer) Apply(_ *model.Scope, x *graph.Node) *graph.Node { return graph.Reverse(x, -1) }
+
+// TestPyTorchMark: a file of Gaiden from before files said in which order vectors are is refused
+// where that matters, one of another program is not.
+func TestPyTorchMark(t *testing.T) {
+	net := models.Net{Name: "mark", Input: []int{2, 2, 3}, Layers: []models.Layer{models.Flatten{}, models.Dense{Name: "fc", Units: 1}}}
+	n, file := attach(t, open(t), "mark", net, Config{FirstLook: true}), filepath.Join(t.TempDir(), "w")
+	if err := n.SaveWeights(file); err != nil {
+		t.Fatal(err)
+	}
+	now, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := safetensors.Create(file, &safetensors.Header{Metadata: map[string]string{"format": "pt"}, Tensors: []safetensors.Tensor{
+		{Name: "fc.weight", DType: "F32", Shape: []int{1, 12}}, {Name: "fc.bias", DType: "F32", Shape: []int{1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(0, make([]byte, 4)), w.Write(1, make([]byte, 48)), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.LoadWeights(file); err == nil || !strings.Contains(err.Error(), "fc.weight was saved by Gaiden before 0.1.0") {
+		t.Errorf("a file without a mark: got error %v", err)
+	}
+	if r, err := n.rules(weights.Map{Names: []weights.Name{{Variable: "fc/weights", Array: "1.weight"}}}); err != nil || !r.of("fc/weights").reordered() {
+		t.Errorf("with another name: error %v, or not in PyTorch's order", err)
+	}
+	literal := weights.Map{Names: []weights.Name{{Variable: "fc/weights", Array: "fc.weight", Order: []int{1, 0}}}}
+	if _, err := n.LoadWeights(file, literal); err != nil {
+		t.Errorf("with an Order: %v", err)
+	}
+	header := `{"fc.weight":{"dtype":"F32","shape":[1,12],"data_offsets":[0,48]},"fc.bias":{"dtype":"F32","shape":[1],"data_offsets":[48,52]}}  `
+	other := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	for _, bytes := range [][]byte{now, append(other, make([]byte, 52)...)} {
+		if err := os.WriteFile(file, bytes, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.LoadWeights(file); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPyTorchStacked: layers of PyTorch's stacked LSTM and GRU are those of nets here by a map,
+// with both biases, and are saved as they were.
+func TestPyTorchStacked(t *testing.T) {
+	n := attach(t, open(t), "stacked", models.Net{Name: "stacked", Input: []int{4, 2}, Layers: []models.Layer{
+		models.Bidirectional{Name: "lstm", Layer: models.LSTM{Units: 2}}, models.GRU{Name: "gru", Units: 2}}}, Config{FirstLook: true})
+	how := weights.Map{Names: []weights.Name{
+		{Variable: "lstm/forward/weights", Array: "rnn.weight_ih_l1"}, {Variable: "lstm/forward/recurrent", Array: "rnn.weight_hh_l1"}, {Variable: "lstm/forward/biases", Array: "rnn.bias_ih_l1"},
+		{Variable: "lstm/backward/weights", Array: "rnn.weight_ih_l1_reverse"}, {Variable: "lstm/backward/recurrent", Array: "rnn.weight_hh_l1_reverse"}, {Variable: "lstm/backward/biases", Array: "rnn.bias_ih_l1_reverse"},
+		{Variable: "gru/weights", Array: "g.weight_ih_l1"}, {Variable: "gru/biases", Array: "g.bias_ih_l1"}, {Variable: "gru/recurrent/weights", Array: "g.weight_hh_l1"}, {Variable: "gru/recurrent/biases", Array: "g.bias_hh_l1"}}}
+	file := filepath.Join(t.TempDir(), "w")
+	if err := n.SaveWeights(file, how); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	saved := inFile(t, file)
+	for i, v := range saved {
+		names = append(names, v.Name)
+		saved[i].Data = formula(v.Name, len(v.Data))
+	}
+	slices.Sort(names)
+	want := []string{"g.bias_hh_l1", "g.bias_ih_l1", "g.weight_hh_l1", "g.weight_ih_l1", "rnn.bias_hh_l1", "rnn.bias_hh_l1_reverse", "rnn.bias_ih_l1", "rnn.bias_ih_l1_reverse",
+		"rnn.weight_hh_l1", "rnn.weight_hh_l1_reverse", "rnn.weight_ih_l1", "rnn.weight_ih_l1_reverse"}
+	if !slices.Equal(names, want) {
+		t.Errorf("saved %q, want %q", names, want)
+	}
+	toFile(t, file, saved)
+	if _, err := n.LoadWeights(file, how); err != nil {
+		t.Fatal(err)
+	}
+	got := weightsOf(t, n)
+	for variable, arrays := range map[string][]string{"lstm/backward/biases": {"rnn.bias_ih_l1_reverse", "rnn.bias_hh_l1_reverse"}, "gru/biases": {"g.bias_ih_l1"}, "gru/recurrent/biases": {"g.bias_hh_l1"}} {
+		sum := make([]float32, len(got[variable]))
+		for _, name := range arrays {
+			for i, x := range formula(name, len(sum)) {
+				sum[i] += x
+			}
+		}
+		if !slices.Equal(got[variable], sum) {
+			t.Errorf("%s: got %v, want %v", variable, got[variable], sum)
 		}
 	}
 }

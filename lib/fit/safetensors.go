@@ -1,10 +1,11 @@
 package fit
 
-// In a file a convolution's weight is [out in kernel kernel] and a dense layer's [out in],
-// with the inputs of a layer after Flatten in PyTorch's order (channels first); an LSTM has
-// zeros for the second of the two biases that nn.LSTM adds. Variables of other layers, of those
-// that a Function calls, and of layers of one's own keep their names and layouts. Floats of any width become float32; PyTorch's counters
-// num_batches_tracked may be surplus.
+// In a file a convolution's weight is [out in kernel kernel] and a dense layer's [out in]. Vectors
+// that are images for a Flatten or an Unflatten have PyTorch's order, channels first, wherever a
+// layer holds these; see features. An LSTM has zeros for the second of the two biases that nn.LSTM
+// adds. Variables of other layers, of those that a Function calls, of layers of one's own, and of
+// layers for whose inputs PyTorch has no order keep their names and layouts. Floats of any width
+// become float32; PyTorch's counters num_batches_tracked may be surplus.
 
 import (
 	"fmt"
@@ -20,8 +21,9 @@ import (
 )
 
 // SaveWeights writes the variables as Evaluate uses them to a safetensors file, with
-// PyTorch's names and layouts or a map's. What a Function or a layer of one's own makes keeps its
-// name and layout, such as hidden/weights [in out].
+// PyTorch's names and layouts or a map's. What PyTorch has no module for keeps its name and layout,
+// such as hidden/weights [in out]: what a Function or a layer of one's own makes, SpectralNorm, a
+// Bidirectional of anything but LSTM, GRU and RNN.
 func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,9 +85,13 @@ func merged(all []Tensor, scale float64) (l []Tensor) {
 	return l
 }
 
+// orderKey marks our files in which vectors have the order of PyTorch's. Those of Gaiden before
+// 0.1.0 had it in part, and no mark.
+const orderKey = "order"
+
 // writeTensors writes a safetensors file.
 func writeTensors(path string, all []Tensor) error {
-	h := &safetensors.Header{Metadata: map[string]string{"format": "pt"}} // Hugging Face's libraries want to know
+	h := &safetensors.Header{Metadata: map[string]string{"format": "pt", orderKey: "pt"}} // Hugging Face's libraries want to know the format
 	data := map[string][]float32{}
 	for _, t := range all {
 		h.Tensors = append(h.Tensors, safetensors.Tensor{Name: t.Name, DType: "F32", Shape: t.Dims})
@@ -129,6 +135,9 @@ func (n *Net) LoadWeights(path string, how ...weights.Map) (weights.Table, error
 	}
 	all := make([]Tensor, len(wanted))
 	for k, w := range wanted {
+		if c.Summed(w.array) && c.Metadata(w.array)[orderKey] == "" && w.reordered() {
+			return none, fmt.Errorf("fit: %s: load %s: %s was saved by Gaiden before 0.1.0, which did not say in what order it has what was flattened: save it again, or give the array a weights.Name with an Order", n.name, path, w.name)
+		}
 		if all[k], err = w.read(c); err != nil {
 			return none, fmt.Errorf("fit: %s: load %s: %w", n.name, path, err)
 		}
@@ -211,12 +220,10 @@ func (n *Net) match(path string, there []safetensors.Tensor, rules rules) (all [
 			continue
 		}
 		w := wanted{r, i, -1}
-		if base, is := strings.CutSuffix(r.name, "bias_ih_l0"); is && rules.joins(base+"bias_hh_l0") {
-			if k, second := at[base+"bias_hh_l0"]; second {
-				w.second, used[there[k].Name] = k, true
-				if !slices.Equal(there[k].Shape, dims) {
-					wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %v, want %v", there[k].Name, there[k].Shape, dims))
-				}
+		if k, is := at[r.other()]; is && r.second {
+			w.second, used[there[k].Name] = k, true
+			if !r.is(there[k].Shape, dims) {
+				wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %v, want %v", there[k].Name, there[k].Shape, dims))
 			}
 		}
 		used[r.name] = true

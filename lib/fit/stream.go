@@ -27,12 +27,14 @@ func (n *Net) Stream(name string, all iter.Seq2[Data, error], buffer int) (*Set,
 		return nil, fmt.Errorf("fit: stream %s with a buffer of %d examples, iterator there: %t: want an iterator, and 1 to %d examples", name, buffer, all != nil, mostBuffered)
 	}
 	var first *Data
-	for d, err := range all {
-		if err != nil {
-			return nil, fmt.Errorf("fit: stream %s: %w", name, err)
+	err := each(all, func(d Data, err error) error {
+		if first = &d; err != nil {
+			return err
 		}
-		first = &d
-		break
+		return errEnded
+	})
+	if err != nil && err != errEnded {
+		return nil, fmt.Errorf("fit: stream %s: %w", name, err)
 	}
 	if first == nil {
 		return nil, fmt.Errorf("fit: stream %s: the iterator gives no examples: want some", name)
@@ -54,6 +56,29 @@ func (n *Net) Stream(name string, all iter.Seq2[Data, error], buffer int) (*Set,
 
 // mostBuffered bounds a stream's buffer, whose examples an int32 counts.
 const mostBuffered = 1 << 30
+
+// each calls f with what an iterator gives, until f returns an error. An iterator that continues
+// then ends with one that says so: a range over it would be a panic.
+func each(all iter.Seq2[Data, error], f func(d Data, err error) error) (err error) {
+	continues := errors.New("the iterator continues after yield has returned false: want if !yield(…) { return }")
+	defer func() {
+		if r := recover(); r == continues {
+			if errors.Is(err, errEnded) {
+				err = continues
+			}
+		} else if r != nil {
+			panic(r)
+		}
+	}()
+	all(func(d Data, wrong error) bool {
+		if err != nil {
+			panic(continues)
+		}
+		err = f(d, wrong)
+		return err == nil
+	})
+	return err
+}
 
 // stream is where the examples of a set come from that the session does not hold.
 type stream struct{ all iter.Seq2[Data, error] }
@@ -154,7 +179,7 @@ type filler struct {
 func (f *filler) epoch() error {
 	f.block, f.full, f.seen, f.counted = f.empty(), nil, 0, 0
 	item := 0
-	for d, err := range f.set.stream.all {
+	err := each(f.set.stream.all, func(d Data, err error) error {
 		if err != nil {
 			return err
 		}
@@ -165,13 +190,13 @@ func (f *filler) epoch() error {
 		if err != nil {
 			return fmt.Errorf("item %d of the iterator: %w", item, err)
 		}
-		if f.ended() {
+		if item++; f.ended() {
 			return errEnded
 		}
-		if err := f.add(s); err != nil {
-			return err
-		}
-		item++
+		return f.add(s)
+	})
+	if err != nil {
+		return err
 	}
 	total := f.seen + f.block.rows
 	f.block.rows -= f.block.rows % f.whole

@@ -198,6 +198,44 @@ func TestStreamOverlaps(t *testing.T) {
 	}
 }
 
+// TestStreamGoesOn: an iterator that ignores what yield returns is an error that says so, and
+// hides none of another kind.
+func TestStreamGoesOn(t *testing.T) {
+	n := attach(t, open(t), "net", small(), Config{})
+	d := digits(10, n.model.Input, 1)
+	item := func(y []int32) Data { return Data{X: d.X, Y: y} }
+	first := true
+	for want, all := range map[string]iter.Seq2[Data, error]{
+		"continues after yield has returned false: want if !yield": func(yield func(Data, error) bool) {
+			for range 3 {
+				yield(item(d.Y.([]int32)), nil)
+			}
+		},
+		"disk is gone": func(yield func(Data, error) bool) {
+			for range 3 {
+				yield(Data{}, errors.New("disk is gone"))
+			}
+		},
+		"label 0 is 10": func(yield func(Data, error) bool) {
+			if yield(item(d.Y.([]int32)), nil); first {
+				first = false
+				return
+			}
+			for range 2 {
+				yield(item([]int32{10, 0, 0, 0, 0, 0, 0, 0, 0, 0}), nil)
+			}
+		},
+	} {
+		set, err := n.Stream("stream", all, 20)
+		if err == nil {
+			_, err = n.Fit(set, Train{Batch: 10})
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 // TestStreamFaults holds what a run does whose iterator fails: the error says what and where,
 // and the steps that were done count.
 func TestStreamFaults(t *testing.T) {

@@ -431,7 +431,7 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 		}
 	}
 	if t.Steps != 0 && (t.Steps < 0 || t.Epochs != 0) {
-		return t, fmt.Errorf("fit: %s: %d Steps and %d Epochs: want 1 or more of either", n.name, t.Steps, t.Epochs)
+		return t, fmt.Errorf("fit: %s: %d Steps and %d Epochs: want 1 or more of one of them, and none of the other", n.name, t.Steps, t.Epochs)
 	}
 	t.Epochs = cmp.Or(t.Epochs, 1)
 	if t.Batch == 0 {

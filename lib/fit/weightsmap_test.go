@@ -175,8 +175,11 @@ func TestAdapted(t *testing.T) {
 		net.LoRA, net.Int8 = tt.lora, tt.int8
 		n, err := Attach(s, "net", net, Config{Seed: 1})
 		if tt.want != "" {
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+			_, summary := New("net", net, Config{}).Summary()
+			for _, err := range []error{err, summary} {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+				}
 			}
 			continue
 		}

@@ -10,9 +10,11 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// Gradients of operations for which GoMLX v0.28.2 has none.
+// Gradients of operations for which GoMLX v0.28.2 has none, and at corners, ties and poles
+// PyTorch's, where GoMLX's are others.
 func init() {
 	for kind, rule := range map[NodeType]func(y *Node, in []*Node, v *Node) []*Node{
+		NodeTypeAbs: absolute, NodeTypeMax: larger, NodeTypeMin: larger, NodeTypeSqrt: root, NodeTypePow: power,
 		NodeTypeRsqrt: func(y *Node, in []*Node, v *Node) []*Node {
 			return []*Node{Mul(v, MulScalar(Mul(y, Square(y)), -0.5))}
 		},
@@ -51,14 +53,106 @@ func init() {
 	VJPRegistration[NodeTypeSort] = sorted
 }
 
+// absolute is 0 at 0.
+func absolute(y *Node, in []*Node, v *Node) []*Node {
+	x := in[0]
+	if !x.DType().IsComplex() {
+		return []*Node{Mul(v, Sign(x))}
+	}
+	v = Div(v, Where(Equal(y, ZerosLike(y)), OnesLike(y), y))
+	return []*Node{Complex(Mul(v, Real(x)), Mul(v, Imag(x)))}
+}
+
+// larger is the gradient of the larger of two numbers, or the smaller: equal ones share it, but
+// that of a limit, as in MaxScalar and ClipScalar, is all for the other, as in PyTorch's clamp.
+func larger(y *Node, in []*Node, v *Node) []*Node {
+	a, b := spread(in[0], y), spread(in[1], y)
+	if y.Type() == NodeTypeMin { // then the second is the larger one where it gets nothing
+		a, b = b, a
+	}
+	limit := func(x *Node) bool { return x.Type() == NodeTypeConstant && x.IsScalar() && !y.IsScalar() }
+	tie := v
+	if !limit(in[0]) && !limit(in[1]) {
+		tie = Where(Equal(a, b), MulScalar(v, 0.5), v)
+	}
+	none := ZerosLike(v)
+	all := []*Node{Where(LessThan(a, b), none, tie), Where(LessThan(b, a), none, tie)}
+	for i, x := range in {
+		if all[i] = summed(all[i], x); limit(x) {
+			all[i] = nil
+		}
+	}
+	return all
+}
+
+// root is the gradient of a square root: infinite at 0, but 0 where that is a norm.
+func root(y *Node, in []*Node, v *Node) []*Node {
+	if !squares(in[0]) {
+		return []*Node{Div(MulScalar(v, 0.5), y)}
+	}
+	zero := Equal(y, ZerosLike(y))
+	return []*Node{Where(zero, ZerosLike(v), Div(MulScalar(v, 0.5), Where(zero, OnesLike(y), y)))}
+}
+
+// squares says whether x is a sum or a mean of squares.
+func squares(x *Node) bool {
+	in := x.Inputs()
+	switch x.Type() {
+	case NodeTypeMul:
+		return in[0] == in[1] || in[0].Type() == NodeTypeConstant && squares(in[1]) || in[1].Type() == NodeTypeConstant && squares(in[0])
+	case NodeTypeDiv:
+		return in[1].Type() == NodeTypeConstant && squares(in[0])
+	case NodeTypeAdd:
+		return squares(in[0]) && squares(in[1])
+	case NodeTypeReduceSum, NodeTypeReshape, NodeTypeBroadcastInDim, NodeTypeConvertDType, NodeTypeIdentity:
+		return squares(in[0])
+	}
+	return false
+}
+
+// power is the gradient of a power: where the exponent is 0 that of the base is, and where a base
+// of 0 has an exponent of 0 or more, that of the exponent.
+func power(y *Node, in []*Node, v *Node) []*Node {
+	a, b := spread(in[0], y), in[1] // a constant exponent stays a scalar, which XLA knows how to use
+	flat, one := Equal(b, ZerosLike(b)), OnesLike(b)
+	less := Sub(Where(flat, one, b), one)
+	none := ZerosLike(v)
+	base := summed(Where(spread(flat, y), none, Mul(v, Mul(spread(b, y), Pow(a, spread(less, y))))), in[0])
+	if b.Type() == NodeTypeConstant {
+		return []*Node{base, nil}
+	}
+	level := Equal(a, ZerosLike(a))
+	if !y.DType().IsComplex() {
+		level = LogicalAnd(level, spread(GreaterOrEqual(b, ZerosLike(b)), y))
+	}
+	return []*Node{base, summed(Where(level, none, Mul(v, Mul(y, Log(Where(level, OnesLike(a), a))))), b)}
+}
+
+// spread is an operand in the shape of the result.
+func spread(x, y *Node) *Node {
+	d := y.Shape().Dimensions
+	if slices.Equal(x.Shape().Dimensions, d) {
+		return x
+	}
+	return BroadcastToDims(x, d...)
+}
 func constant(_ *Node, in []*Node, _ *Node) []*Node { return make([]*Node, len(in)) }
 
-// summed is the gradient for an operand that may have been a scalar.
+// summed is the gradient for an operand that may have been broadcast.
 func summed(v, operand *Node) *Node {
-	if operand.IsScalar() {
+	if operand.IsScalar() && !v.IsScalar() {
 		return ReduceAllSum(v)
 	}
-	return v
+	var over []int
+	for i, d := range operand.Shape().Dimensions {
+		if d == 1 && v.Shape().Dimensions[i] != 1 {
+			over = append(over, i)
+		}
+	}
+	if over == nil {
+		return v
+	}
+	return ReduceAndKeep(v, ReduceSum, over...)
 }
 
 // kept are the dimensions of what a reduction reduces, with 1 for those that go, and their axes.
@@ -77,7 +171,7 @@ func kept(y *Node) (dims, over []int) {
 func extremum(y *Node, in []*Node, v *Node) []*Node {
 	x := in[0]
 	dims, over := kept(y)
-	spread := func(y *Node) *Node { return BroadcastToShape(Reshape(y, dims...), x.Shape()) }
+	spread := func(y *Node) *Node { return spread(Reshape(y, dims...), x) }
 	is := ConvertDType(Equal(x, spread(y)), x.DType())
 	return []*Node{Mul(spread(Div(v, ReduceSum(is, over...))), is)}
 }
@@ -86,7 +180,7 @@ func extremum(y *Node, in []*Node, v *Node) []*Node {
 func product(y *Node, in []*Node, v *Node) []*Node {
 	x := in[0]
 	dims, over := kept(y)
-	spread := func(y *Node) *Node { return BroadcastToShape(Reshape(y, dims...), x.Shape()) }
+	spread := func(y *Node) *Node { return spread(Reshape(y, dims...), x) }
 	zero := Equal(x, ZerosLike(x))
 	zeros := spread(ReduceSum(ConvertDType(zero, x.DType()), over...))
 	safe := Where(zero, OnesLike(x), x)

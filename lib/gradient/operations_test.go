@@ -37,7 +37,14 @@ func TestOperations(t *testing.T) {
 			v, _ := TopK(Reshape(x, 3, 2), 2, 0)
 			return Mul(Square(v), IotaFull(x.Graph(), v.Shape()))
 		},
-		"equal values": func(x *Node) *Node { return Square(Sort(ConvertDType(Floor(x), dtypes.Float64), 0, true)) },
+		"Max of a row":    func(x *Node) *Node { return Max(Reshape(x, 2, 3), Sin(Slice(Reshape(x, 2, 3), AxisElem(1)))) },
+		"Min of a number": func(x *Node) *Node { return Min(Square(x), ReduceAllMean(x)) },
+		"Pow of a column": func(x *Node) *Node { return Pow(Slice(Reshape(x, 3, 2), AxisRange(), AxisElem(0)), Reshape(x, 3, 2)) },
+		"Pow to a number": func(x *Node) *Node { return Pow(x, ReduceAllMean(x)) },
+		"L2Norm":          func(x *Node) *Node { return L2Norm(Reshape(x, 2, 3), 1) },
+		"Abs":             func(x *Node) *Node { return Mul(Abs(AddScalar(x, -1)), x) },
+		"Atan2 of a row":  func(x *Node) *Node { return Atan2(Reshape(x, 2, 3), Slice(Reshape(x, 2, 3), AxisElem(1))) },
+		"equal values":    func(x *Node) *Node { return Square(Sort(ConvertDType(Floor(x), dtypes.Float64), 0, true)) },
 	} {
 		loss := func(x *Node) *Node { y := f(x); return ReduceAllSum(Mul(y, Sin(y))) }
 		slope := func(x *Node) *Node { return Gradient(loss(x), x)[0] }

@@ -146,7 +146,7 @@ func (l BinaryCrossEntropy) Apply(out, y, v *Node) (loss, weight *Node) {
 	if l.Gamma > 0 {
 		p := Sigmoid(out)
 		wrong := Add(Mul(y, OneMinus(p)), Mul(OneMinus(y), p))
-		loss = Mul(loss, Pow(wrong, Scalar(out.Graph(), dtypes.Float32, l.Gamma)))
+		loss = Mul(loss, Pow(MaxScalar(wrong, 1e-7), Scalar(out.Graph(), dtypes.Float32, l.Gamma)))
 	}
 	return weighted(loss, v)
 }

@@ -43,6 +43,17 @@ func GELUTanh(x *graph.Node) *graph.Node { return gomlx.Apply(activations.GELUTa
 // Hardswish is x · min(max(x + 3, 0), 6)/6.
 func Hardswish(x *graph.Node) *graph.Node { return gomlx.Apply(activations.Hardswish.Expr(), x) }
 
+// String is its name, if it is one of Acts.
+func (a Act) String() string {
+	switch found, known := a.Activation(); {
+	case a == nil:
+		return "none"
+	case known:
+		return found.Name()
+	}
+	return "a function"
+}
+
 func (a Act) of(x *graph.Node) *graph.Node {
 	if a == nil {
 		return x

@@ -192,3 +192,21 @@ func TestAugmentDraws(t *testing.T) {
 		}
 	}
 }
+
+// TestSummaryOfBatches: a net that returns no row for each example has no summary.
+func TestSummaryOfBatches(t *testing.T) {
+	backend, err := gobackend.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, f := range map[string]func(x *Node) *Node{
+		"it returns (Float32): want":       ReduceAllSum,
+		"it returns (Float32)[4]: want":    func(x *Node) *Node { return ReduceSum(x, 0) },
+		"it returns (Float32)[4, 2]: want": func(x *Node) *Node { return Transpose(x, 0, 1) },
+	} {
+		net := Net{Name: "net", Input: []int{4}, Function: func(_ *model.Scope, in Inputs) *Node { return f(in["x"]) }}
+		if _, err := Summarize(backend, net); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

@@ -174,6 +174,14 @@ func sequence(layers []Layer, scope *model.Scope, x *Node) *Node {
 // apply applies a layer to x, which again computes a second time, if it is not nil. What it gives
 // has the mask of x.
 func apply(layer Layer, scope *model.Scope, x *Node, again Again) (y *Node, next Again) {
+	y = note(layer, scope.Scope(), x, func() *Node {
+		y, next = applied(layer, scope, x, again)
+		return y
+	})
+	return y, next
+}
+
+func applied(layer Layer, scope *model.Scope, x *Node, again Again) (y *Node, next Again) {
 	switch l := layer.(type) {
 	case BatchNorm:
 		y, next = l.apply(scope, x)

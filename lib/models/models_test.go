@@ -2,11 +2,14 @@ package models_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
@@ -126,6 +129,22 @@ func TestRefused(t *testing.T) {
 	} {
 		if _, err := fit.New("net", tt.net, fit.Config{}).Summary(); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("got error %v, want %q", err, tt.want)
+		}
+	}
+}
+
+// TestStrings: what a cell shows of a net and of a layer are names, and no addresses.
+func TestStrings(t *testing.T) {
+	net := models.Net{Name: "net", Input: []int{4}, Layers: []models.Layer{models.Dense{Name: "fc", Units: 3, Act: models.ReLU}, models.Activation{Act: func(x *graph.Node) *graph.Node { return x }}}}
+	for want, x := range map[string]any{
+		"net takes x [4]: fc (Dense), activation (Activation)":              net,
+		"a net has a layer that is nil":                                     models.Net{Layers: []models.Layer{nil}},
+		"{Name: Act:a function}":                                            net.Layers[1],
+		"{Name:fc Units:3 Act:ReLU NoBias:false Init:<nil> BiasInit:<nil>}": net.Layers[0],
+		"{Name: Units:1 Act:none NoBias:false Init:<nil> BiasInit:<nil>}":   models.Dense{Units: 1},
+	} {
+		if got := fmt.Sprintf("%+v", x); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

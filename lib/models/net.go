@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -196,6 +197,26 @@ func (n Net) Names() []string {
 	return names
 }
 
+// String lists the layers.
+func (n Net) String() string {
+	if n.wrong != nil {
+		return n.wrong.Error()
+	}
+	var in, layers []string
+	for _, i := range n.AllInputs() {
+		in = append(in, strings.TrimSpace(fmt.Sprint(i.Name, " ", i.Dims)))
+	}
+	listed := n.Listed()
+	if slices.Contains(listed.Layers, nil) {
+		return fmt.Sprintf("%s has a layer that is nil", cmp.Or(n.Name, "a net"))
+	}
+	for i, name := range listed.Names() {
+		_, kind := listed.Layers[i].Title()
+		layers = append(layers, fmt.Sprintf("%s (%s)", name, kind))
+	}
+	return fmt.Sprintf("%s takes %s: %s", cmp.Or(n.Name, "a net"), strings.Join(in, ", "), strings.Join(layers, ", "))
+}
+
 // Apply builds a net with one input: x is a batch of examples, shaped [n input…].
 func (n Net) Apply(scope *model.Scope, x *Node) *Node {
 	return n.Build(scope, Inputs{only: x}, nil, nil)
@@ -249,9 +270,13 @@ func (n Net) layer(i int, name string, scope *model.Scope, in Inputs, x *Node, o
 	}
 	switch l := n.Layers[i].(type) {
 	case function:
-		if y = l.apply(scope, in); y == nil {
-			panic(errors.New("the Function returned nil"))
-		}
+		y = note(l, scope.Scope(), in[n.AllInputs()[0].Name], func() *Node {
+			y := l.apply(scope, in)
+			if y == nil {
+				panic(errors.New("the Function returned nil"))
+			}
+			return y
+		})
 	case leaf:
 		y, next = apply(l.Layer, l.scope(scope), x, once)
 	default:

@@ -17,7 +17,8 @@ import (
 type Summary struct {
 	Net                     string
 	Rows                    []Row
-	Trainable, NonTrainable int // parameters
+	Layers                  []*Built // as the rows, with what is inside of them
+	Trainable, NonTrainable int      // parameters
 }
 
 // Row is one layer of a Summary.
@@ -55,10 +56,12 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	net = net.Listed()
 	s.Net = net.Name
 	seen, names := 0, net.Names()
+	all := &Built{}
+	model.SetGraphParam(g, builtParam, all)
 	in := net.Batch(batch, func(name string, shape shapes.Shape) *Node { return Parameter(g, name, shape) })
 	row := func(i int, x *Node) *Node {
 		_, kind := net.Layers[i].Title()
-		r := Row{Name: names[i], Kind: kind, Output: x.Shape().Dimensions[1:]}
+		r := Row{Name: names[i], Kind: kind, Output: example(x)}
 		k := 0
 		for v := range store.IterVariables() {
 			if k++; k <= seen || strings.Contains(v.Path(), "#") {
@@ -78,9 +81,10 @@ func Summarize(backend compute.Backend, net Net) (s Summary, err error) {
 	}
 	if net.parts {
 		net.buildParts(scope, in, row)
-	} else {
-		net.Build(scope, in, nil, row)
+	} else if y := net.Build(scope, in, nil, row); y.IsScalar() || y.Shape().Dimensions[0] != batch {
+		return s, fmt.Errorf("models: %s: for %d examples it returns %s: want shape [%d …], one row for each example", net.Name, batch, y.Shape(), batch)
 	}
+	s.Layers = all.Inner
 	return s, nil
 }
 

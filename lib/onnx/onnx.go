@@ -56,8 +56,8 @@ func Open(path string) (m *Model, err error) {
 	defer func() {
 		if r := recover(); r != nil { // as onnx-gomlx does where it does not understand a file
 			err = fmt.Errorf("onnx: %s: %v", path, r)
-			if wrong, is := r.(runtime.Error); is {
-				err = fmt.Errorf("onnx: %s: damaged, or no ONNX file: %w", path, wrong)
+			if _, is := r.(runtime.Error); is {
+				err = fmt.Errorf("onnx: %s: damaged, or no ONNX file: it holds no net", path)
 			}
 		}
 	}()
@@ -90,6 +90,15 @@ func Open(path string) (m *Model, err error) {
 		m.weights = append(m.weights, weight{v.Name(), value})
 	}
 	return m, nil
+}
+
+// String says what the net takes and returns.
+func (m *Model) String() string {
+	var in []string
+	for _, i := range m.Inputs {
+		in = append(in, fmt.Sprint(i.Name, " ", i.Dims))
+	}
+	return fmt.Sprintf("%s: takes %s, returns %s; %d arrays", m.Path, strings.Join(in, ", "), strings.Join(m.Outputs, ", "), len(m.weights))
 }
 
 // safe is an input's name as a net may have it.

@@ -91,6 +91,16 @@ func TestNets(t *testing.T) {
 	}
 }
 
+func TestModelString(t *testing.T) {
+	m, err := Open("testdata/conv.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.String(); !strings.HasPrefix(got, "testdata/conv.onnx: takes ") || !strings.Contains(got, ", returns ") || !strings.HasSuffix(got, " arrays") {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	if _, err := Open(filepath.Join(t.TempDir(), "none.onnx")); err == nil || !strings.Contains(err.Error(), "none.onnx") {
 		t.Errorf("got %v", err)
@@ -104,7 +114,7 @@ func TestRefuses(t *testing.T) {
 	}
 	for name, text := range map[string]string{"empty": "", "text": "\x08\x07garbage\xff\xff"} {
 		os.WriteFile(bad, []byte(text), 0o600)
-		if _, err := Open(bad); err == nil || !strings.Contains(err.Error(), "damaged, or no ONNX file") {
+		if _, err := Open(bad); err == nil || !strings.Contains(err.Error(), "damaged, or no ONNX file") || strings.Contains(err.Error(), "nil pointer") {
 			t.Errorf("%s: got %v, want that it is damaged", name, err)
 		}
 	}

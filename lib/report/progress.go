@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -130,7 +131,7 @@ func (p *Progress) draw() {
 			below += v.HTML()
 		}
 		if !p.closed {
-			ended = p.line(p.share(), "ended at "+p.after()) + below
+			ended = line(p.Title, p.share(), "ended at "+p.after(), true) + below
 		}
 		p.send(strings.TrimSuffix(p.text()+"\n"+p.below.String(), "\n"), p.html()+below, ended)
 	case p.terminal:
@@ -199,23 +200,51 @@ func (p *Progress) html() string {
 	if p.Total <= 0 && !p.closed {
 		share = math.NaN()
 	}
-	return p.line(share, p.after())
+	return line(p.Title, share, p.after(), p.closed)
 }
 
-// line is the bar in HTML: one line, of which a narrow page cuts the end off until the bar
-// is closed. A bar whose share is NaN says: under way.
-func (p *Progress) line(share float64, state string) string {
+// line is the bar in HTML: one line until the last state. On a narrow page the bar is shortened
+// first, then the steps and the time left, then the title, then what comes after the loss. A
+// bar whose share is NaN says: under way.
+func line(title string, share float64, state string, last bool) string {
 	value := fmt.Sprintf(` max="1" value="%.4f"`, share)
 	if math.IsNaN(share) {
 		value = ""
 	}
-	state = escape(oneLine(state))
-	style := "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
-	if p.closed {
-		style = "overflow-wrap:anywhere"
+	state = oneLine(state)
+	if last {
+		return fmt.Sprintf(`<div title="%s" style="overflow-wrap:anywhere"><b>%s</b> <progress%s style="width:20%%;min-width:3em;max-width:12em;vertical-align:middle"></progress> %s</div>`,
+			escape(state), escape(shorten(title, 40)), value, escape(state))
 	}
-	return fmt.Sprintf(`<div title="%s" style="%s"><b>%s</b> `+
-		`<progress%s style="width:20%%;min-width:3em;max-width:12em;vertical-align:middle"></progress> %s</div>`, state, style, escape(shorten(p.Title, 40)), value, state)
+	var b strings.Builder
+	const hides = "overflow:hidden;text-overflow:ellipsis"
+	fmt.Fprintf(&b, `<div title="%s" style="display:flex;align-items:center;white-space:pre;overflow:hidden"><b style="flex:0 100 auto;min-width:3em;%s">%s </b>`+
+		`<progress%s style="flex:0 1000000 12em;width:12em;min-width:2em;margin-right:.5em"></progress>`, escape(state), hides, escape(shorten(title, 40)), value)
+	for i, part := range stateParts(state) {
+		style := [...]string{"flex:none", "flex:0 1000 auto;" + hides, "flex:none", "flex:0 1 auto;" + hides}[i]
+		fmt.Fprintf(&b, `<span style="%s">%s</span>`, style, escape(part))
+	}
+	return b.String() + "</div>"
+}
+
+// stateParts are the parts of a state: its first words, then what stands before the loss, or the
+// time that is left, then the loss, and the rest.
+func stateParts(state string) (parts [4]string) {
+	words := strings.SplitAfter(state, ", ")
+	loss := slices.IndexFunc(words, func(word string) bool { return strings.HasPrefix(word, "loss ") })
+	for i, word := range words {
+		part := 3
+		switch {
+		case i == 0:
+			part = 0
+		case i < loss || loss < 0 && strings.HasSuffix(strings.TrimSuffix(word, ", "), " left"):
+			part = 1
+		case i == loss:
+			part = 2
+		}
+		parts[part] += word
+	}
+	return parts
 }
 
 func (p *Progress) share() float64 {

@@ -93,6 +93,22 @@ func TestTrainingBar(t *testing.T) {
 	}
 }
 
+// On a narrow page what stands between the epoch and the loss is shortened first.
+func TestStateParts(t *testing.T) {
+	for state, want := range map[string][4]string{
+		"epoch 2/5, step 3/7, 9.2 s left, loss 0.07, accuracy 97.8 %, top 3 0.9": {"epoch 2/5, ", "step 3/7, 9.2 s left, ", "loss 0.07, ", "accuracy 97.8 %, top 3 0.9"},
+		"epoch 2/5, validating, 3.0 s, loss 0.07":                                {"epoch 2/5, ", "validating, 3.0 s, ", "loss 0.07", ""},
+		"epoch 1/5, compiling, 3.0 s":                                            {"epoch 1/5, ", "", "", "compiling, 3.0 s"},
+		"37/100, 8.0 s left, of the third file":                                  {"37/100, ", "8.0 s left, ", "", "of the third file"},
+		"37/100, 8.0 s left":                                                     {"37/100, ", "8.0 s left", "", ""},
+		"":                                                                       {},
+	} {
+		if got := stateParts(state); got != want {
+			t.Errorf("%q: got %q, want %q", state, got, want)
+		}
+	}
+}
+
 func TestProgressIsLimited(t *testing.T) {
 	var out strings.Builder
 	p := Progress{Out: &out}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	random "math/rand/v2"
 	"slices"
@@ -40,6 +41,9 @@ func KFold(net *fit.Net, data *fit.Set, k int, seed int64, train func(Fold) (*fi
 	}
 	if k < 2 || k > data.N {
 		return nil, fmt.Errorf("search: %d folds of the %d examples of %s: want 2 or more, and no more than there are", k, data.N, data.Name)
+	}
+	if train == nil {
+		return nil, errors.New("search: train is nil: want a function that trains on a fold")
 	}
 	s, err := net.Session()
 	if err != nil {

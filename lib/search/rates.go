@@ -26,8 +26,9 @@ type RateCurve struct {
 	Rates, Losses []float64
 	Smooth        []float64 // the losses, smoothed
 	// Suggestion is a tenth of the rate at which the smoothed loss is the smallest: a rate
-	// with which it still falls fast. NaN where it never fell.
+	// with which it still falls fast. NaN where it never fell, or the test was stopped.
 	Suggestion float64
+	Stopped    bool // before the end of the test, as by Stop
 }
 
 // Run does the test. It ends early when the loss becomes four times as large as the smallest,
@@ -65,6 +66,7 @@ func (r RangeTest) Run(net *fit.Net, data *fit.Set) (*RateCurve, error) {
 	}
 	const beta = 0.9 // of the exponential mean
 	mean, best := 0.0, math.Inf(1)
+	diverged := false
 	_, err = clone.Fit(data, fit.Train{Steps: r.Steps, Batch: r.Batch, LearningRate: rate(0), Quiet: true, OnStep: func(at *fit.Control) error {
 		loss := float64(at.History.Losses[at.Step-1])
 		mean = beta*mean + (1-beta)*loss
@@ -72,13 +74,17 @@ func (r RangeTest) Run(net *fit.Net, data *fit.Set) (*RateCurve, error) {
 		c.Rates, c.Losses, c.Smooth = append(c.Rates, rate(at.Step-1)), append(c.Losses, loss), append(c.Smooth, smooth)
 		best = min(best, smooth)
 		if at.Step > 1 && smooth > 4*best && best > 0 {
+			diverged = true
 			at.Stop("the loss diverges")
 		}
 		at.LearningRate = rate(at.Step)
 		return nil
 	}})
 	if wrong := (*result.NotFiniteError)(nil); errors.As(err, &wrong) && len(c.Rates) > 0 {
-		err = nil // the rate is too large, as the curve shows
+		err, diverged = nil, true // the rate is too large, as the curve shows
+	}
+	if c.Stopped = len(c.Rates) < r.Steps && !diverged; c.Stopped {
+		return c, err
 	}
 	first := len(c.Smooth) / 10 // before, the mean is of few steps
 	least := first
@@ -121,7 +127,10 @@ func (c *RateCurve) String() string {
 		return "range test: no steps"
 	}
 	text := fmt.Sprintf("range test: %d rates from %.3g to %.3g", len(c.Rates), c.Rates[0], c.Rates[len(c.Rates)-1])
-	if math.IsNaN(c.Suggestion) {
+	switch {
+	case c.Stopped:
+		return text + "; stopped before its end"
+	case math.IsNaN(c.Suggestion):
 		return text + "; the loss never fell"
 	}
 	return text + fmt.Sprintf("; suggested learning rate %.2g", c.Suggestion)

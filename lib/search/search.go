@@ -30,6 +30,7 @@ import (
 	"strings"
 	"time"
 
+	"gaiden/lib/engine/interrupt"
 	"gaiden/lib/fit"
 	"gaiden/lib/timing/units"
 )
@@ -78,6 +79,9 @@ func (x Range) check(name string) error {
 	if x.Values != nil && (len(x.Values) == 0 || x.From != 0 || x.To != 0 || x.Log || x.Whole) {
 		return fmt.Errorf("search: range of %s has %d Values, and From %g, To %g, Log %t, Whole %t: want Values only, at least one", name, len(x.Values), x.From, x.To, x.Log, x.Whole)
 	}
+	if x.Whole && math.Ceil(x.From) > math.Floor(x.To) || x.Values == nil && x.From == 0 && x.To == 0 {
+		return fmt.Errorf("search: range of %s is %g to %g, Whole %t: want From and To with a number between them, or Values", name, x.From, x.To, x.Whole)
+	}
 	if !(x.From <= x.To) || math.IsInf(x.To-x.From, 0) || x.Log && x.From <= 0 {
 		return fmt.Errorf("search: range of %s is %g to %g: want From no larger than To, and more than 0 with Log", name, x.From, x.To)
 	}
@@ -94,7 +98,7 @@ func (x Range) draw(r *rand.Rand) float64 {
 		v = x.From * math.Pow(x.To/x.From, r.Float64())
 	}
 	if x.Whole {
-		v = math.Round(v)
+		v = min(max(math.Round(v), math.Ceil(x.From)), math.Floor(x.To))
 	}
 	return v
 }
@@ -103,6 +107,9 @@ func (x Range) draw(r *rand.Rand) float64 {
 func Random(n int, seed int64, ranges map[string]Range) ([]Settings, error) {
 	r := rand.New(rand.NewPCG(uint64(seed), 0x736561726368))
 	names := slices.Sorted(maps.Keys(ranges))
+	if n < 1 || len(names) == 0 {
+		return nil, fmt.Errorf("search: %d settings of %d ranges: want 1 or more of each", n, len(names))
+	}
 	for _, name := range names {
 		if err := ranges[name].check(name); err != nil {
 			return nil, err
@@ -143,6 +150,9 @@ func Run(all []Settings, monitor string, train func(Settings) (*fit.History, err
 	if len(all) == 0 {
 		return nil, fmt.Errorf("search: no settings: want some, such as of search.Grid")
 	}
+	if train == nil {
+		return nil, errors.New("search: train is nil: want a function that trains with some settings")
+	}
 	r := &Results{Monitor: monitor}
 	minimize := append([]string{"loss", "mae", "rmse", "perplexity"}, smaller...)
 	down := slices.Contains(minimize, monitor)
@@ -165,11 +175,15 @@ func Run(all []Settings, monitor string, train func(Settings) (*fit.History, err
 				}
 			}
 			if err == nil && len(h.Epochs) > 0 && math.IsNaN(h.Last().Train.Metric(monitor)) && math.IsNaN(t.Value) {
-				t.Err = fmt.Errorf("search: its history has no %s that is a number: want loss, accuracy or a metric in Config.Metrics", monitor)
+				known := h.Last().Train.Names()
+				t.Err = fmt.Errorf("search: its history has no %s that is a number: want one of %q, or another metric in Config.Metrics", monitor, known)
+				if len(r.Trials) == 0 && !slices.Contains(known, monitor) { // nor will the others have it
+					return nil, fmt.Errorf("search: the first trial has no result %q: want one of %q, or another metric in Config.Metrics", monitor, known)
+				}
 			}
 		}
 		r.Trials = append(r.Trials, t)
-		if errors.Is(err, context.Canceled) || h != nil && strings.Contains(h.Stopped, context.Canceled.Error()) {
+		if stopped(h, err) {
 			r.Stopped = true
 			break
 		}
@@ -190,6 +204,11 @@ func Run(all []Settings, monitor string, train func(Settings) (*fit.History, err
 		return 1
 	})
 	return r, nil
+}
+
+// stopped says whether a training ended because its cell was stopped.
+func stopped(h *fit.History, err error) bool {
+	return interrupt.Context().Err() != nil || errors.Is(err, context.Canceled) || h != nil && strings.Contains(h.Stopped, context.Canceled.Error())
 }
 
 // tried is train. What must panics with in a cell is its error, so that the other trials are

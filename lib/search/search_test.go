@@ -61,6 +61,43 @@ func TestGrid(t *testing.T) {
 	}
 }
 
+// TestRefused: what cannot be searched is said before all trials have run.
+func TestRefused(t *testing.T) {
+	tries := 0
+	train := func(Settings) (*fit.History, error) {
+		tries++
+		return &fit.History{Epochs: []fit.Epoch{{Number: 1, Train: result.Score{Loss: 1, Metrics: []result.Metric{{Name: "f1"}}}}}}, nil
+	}
+	if _, err := Run([]Settings{{}, {}}, "acc", train); err == nil || tries != 1 || !strings.Contains(err.Error(), `no result "acc": want one of ["loss" "f1"]`) {
+		t.Errorf("an unknown result: got %v after %d trials", err, tries)
+	}
+	if _, err := Run([]Settings{{}}, "loss", nil); err == nil {
+		t.Error("no function: got no error")
+	}
+	for _, n := range []int{0, -1} {
+		if _, err := Random(n, 1, map[string]Range{"x": {From: 1, To: 2}}); err == nil {
+			t.Errorf("%d settings: got no error", n)
+		}
+	}
+	for _, ranges := range []map[string]Range{nil, {"x": {}}, {"x": {From: 1.2, To: 1.4, Whole: true}}} {
+		if _, err := Random(1, 1, ranges); err == nil {
+			t.Errorf("%v: got no error", ranges)
+		}
+	}
+	for _, s := range must(Random(100, 1, map[string]Range{"x": {From: 0.6, To: 2.4, Whole: true}})) {
+		if x := s["x"]; x != 1 && x != 2 {
+			t.Errorf("got %v, want 1 or 2", x)
+		}
+	}
+}
+
+func must[T any](x T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return x
+}
+
 // TestRun holds the order of trials, whatever the direction, and what a failed one is.
 func TestRun(t *testing.T) {
 	all := []Settings{{"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}, {"x": 0}, {"x": 9}}
@@ -97,9 +134,6 @@ func TestRun(t *testing.T) {
 		if text := r.String(); !strings.Contains(text, "rank") || !strings.Contains(text, "failed: no memory") || !strings.Contains(text, "failed: no data") || !strings.Contains(text, tt.monitor) {
 			t.Errorf("got\n%s", text)
 		}
-	}
-	if r, err := Run(all, "auc", train); err != nil || r.Best().Err == nil || !strings.Contains(r.Best().Err.Error(), "no auc") {
-		t.Errorf("a metric that is not there: got %v, %v", r, err)
 	}
 	if _, err := Run(nil, "loss", train); err == nil {
 		t.Error("no settings: got no error")
@@ -158,6 +192,10 @@ func TestTrials(t *testing.T) {
 			t.Errorf("with a schedule: got %v, %v, want %v", same, err, c)
 		}
 	}
+	half := &RateCurve{Rates: []float64{1e-7, 2e-7}, Losses: []float64{1, 1}, Suggestion: math.NaN(), Stopped: true}
+	if got := half.String(); got != "range test: 2 rates from 1e-07 to 2e-07; stopped before its end" {
+		t.Errorf("a test that was stopped: got %s", got)
+	}
 	if _, err := (RangeTest{From: 2, To: 1}).Run(net, data); err == nil || !strings.Contains(err.Error(), "from 2 to 1") {
 		t.Errorf("a falling rate: got %v", err)
 	}
@@ -212,7 +250,7 @@ func TestKFold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := KFold(net, stream, 2, 1, nil); err == nil || !strings.Contains(err.Error(), "stream is a stream") {
+	if _, err := KFold(net, stream, 2, 1, func(Fold) (*fit.History, error) { return nil, nil }); err == nil || !strings.Contains(err.Error(), "stream is a stream") {
 		t.Errorf("folds of a stream: got %v", err)
 	}
 	seen := map[float32]int{}

@@ -42,7 +42,8 @@ type Name struct {
 	// own stars, in turn.
 	Variable, Array string
 	// Order says which axis of the variable each axis of the array is, such as 1, 0 for a
-	// matrix that is transposed; -1: none, for an axis of length 1. Default: PyTorch's order.
+	// matrix that is transposed; -1: none, for an axis of length 1. Default: PyTorch's order, which
+	// for vectors that are flattened images is channels first within an axis, too.
 	Order []int
 	// From and To are the part of the array's axis Axis that the variable is; default: all of it.
 	Axis, From, To int

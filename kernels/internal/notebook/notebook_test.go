@@ -83,6 +83,35 @@ var testPackages = map[string]string{
 	"waiting":  "package waiting\n\nimport \"gaiden/lib/engine/interrupt\"\n\n// Wait waits for Stop.\nfunc Wait() error {\n\t<-interrupt.Context().Done()\n\treturn interrupt.Context().Err()\n}\n",
 }
 
+func init() {
+	testPackages["handle"] = `package handle
+
+// A Named marshals itself, by its name.
+type Named struct {
+	name string
+	at   chan int
+}
+
+// Find finds one.
+func Find(name string) *Named { return &Named{name, make(chan int)} }
+
+func (n *Named) Name() string               { return n.name }
+func (n *Named) GobEncode() ([]byte, error) { return []byte(n.name), nil }
+func (n *Named) GobDecode(b []byte) error   { *n = *Find(string(b)); return nil }
+
+// A Work is kept by what it holds.
+type Work struct {
+	n     int
+	wakes chan int // nil
+}
+
+// Do does it.
+func Do(n int) *Work { return &Work{n: n} }
+
+func (w *Work) Done() int { return w.n }
+`
+}
+
 // newNotebook returns a notebook in a directory of its own.
 func newNotebook(t testing.TB) *Notebook {
 	t.Helper()

@@ -199,3 +199,22 @@ func TestRemovedDirectories(t *testing.T) {
 		t.Errorf("a value of before: got %q, %v; want 6, by the definition again, or an error about x", result, failed)
 	}
 }
+
+// TestLineDirectives: comments that are directives elsewhere do not move the errors of a cell.
+func TestLineDirectives(t *testing.T) {
+	r := &runner{t: t, n: newNotebook(t)}
+	for code, want := range map[string]string{
+		"//line x.go:100\nvar y int = \"a\"":                 "line 2: ",
+		"x := 1\n/*line x.go:7:1*/ x = \"a\"":                "line 2: ",
+		"//line :9\nvar l []int\nl[3] = 1":                   "line 3",
+		"const text = `\n//line x.go:5\n`\nvar s int = text": "line 4: ",
+		"func f() {\n//line x.go:5\n\tpanic(1)\n}\n\nf()":    "line 3",
+	} {
+		if _, err := r.run(code); err == nil || !strings.Contains(err.Value+strings.Join(err.Traceback, "\n"), want) {
+			t.Errorf("%q: got %+v, want an error at %s", code, err, want)
+		}
+	}
+	if out := r.must("const kept = `\n//line x.go:5\n`\nlen(kept)"); out.result() != "15" {
+		t.Errorf("a string that looks like a directive: got %s bytes, want 15", out.result())
+	}
+}

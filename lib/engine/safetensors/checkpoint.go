@@ -86,6 +86,12 @@ func inDirectory(dir string) (string, error) {
 	return "", fmt.Errorf("safetensors: directory %s has neither %s nor *%s: want one of them", dir, oneFile, indexEnd)
 }
 
+// Summed says whether array i has a checksum, as those that [Create] writes have.
+func (c *Checkpoint) Summed(i int) bool { return c.Tensors[i].summed }
+
+// Metadata is that of the file of array i.
+func (c *Checkpoint) Metadata(i int) map[string]string { return c.files[c.from[i].file].Metadata }
+
 // open adds a file and its arrays.
 func (c *Checkpoint) open(path string) (*File, error) {
 	f, err := Open(path)

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -101,6 +102,18 @@ type LayerPrograms struct {
 	Forward  Program
 	Backward *Program
 }
+
+// String lists the programs.
+func (p *Step) String() string {
+	var names []string
+	for _, f := range p.list {
+		names = append(names, f.Name)
+	}
+	return fmt.Sprintf("a step of %s with %d examples: %s", p.source.Net, p.Batch, strings.Join(names, ", "))
+}
+
+// String is the name.
+func (f *Phase) String() string { return f.Name }
 
 // New returns a step whose programs are ready.
 func New(s Source) *Step {

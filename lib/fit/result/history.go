@@ -38,6 +38,18 @@ func (s Score) Metric(name string) float64 {
 	return v
 }
 
+// Names are the results that Metric knows.
+func (s Score) Names() []string {
+	names := []string{"loss"}
+	if s.Labels {
+		names = append(names, "accuracy")
+	}
+	for _, m := range s.Metrics {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
 func (s Score) metric(name string) (v float64, is bool) {
 	switch {
 	case name == "loss":

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gaiden/lib/session"
 )
@@ -56,6 +57,14 @@ func (g *Gradients) Take(owner any) ([]*session.Array, error) {
 	arrays := g.arrays
 	g.arrays, g.err = nil, fmt.Errorf("gradients were applied already: want those of another call of Net.Gradients")
 	return arrays, nil
+}
+
+// String says of which weights they are.
+func (g *Gradients) String() string {
+	if g.err != nil {
+		return "no gradients: " + g.err.Error()
+	}
+	return "gradients of " + strings.Join(g.names, ", ")
 }
 
 // Names are the weights' names, such as conv/weights.

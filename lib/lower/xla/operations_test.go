@@ -1,8 +1,11 @@
 package xla
 
 import (
+	_ "embed"
+	"encoding/json"
 	"math"
 	"sort"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/compute"
@@ -168,7 +171,6 @@ func TestTies(t *testing.T) {
 		of      func(x *Node) *Node
 		x, want []float32
 	}{
-		// The slopes of Max and Abs at 0 have to fit: both of GoMLX's are 1.
 		"max(x, 0) + log(1 + exp(-|x|))": {func(x *Node) *Node { return Add(Max(x, ZerosLike(x)), Log1p(Exp(Neg(Abs(x))))) }, []float32{0, 0}, []float32{0.5, 0.5}},
 		"MaxPool2D":                      {pool(2), []float32{1, 0, 1, 1, 2, 0, 2, 2, 0, 3, 3, 3, 0, 0, 3, 3}, []float32{0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0}},
 		"MaxPool1D":                      {func(x *Node) *Node { return models.MaxPool1D{Window: 2}.Apply(nil, Reshape(x, 1, 6, 1)) }, []float32{1, 1, 2, 3, 3, 2}, []float32{1, 0, 0, 1, 1, 0}},
@@ -178,14 +180,21 @@ func TestTies(t *testing.T) {
 		"BinaryCrossEntropy, focal": {func(x *Node) *Node {
 			return losses.Mean(losses.BinaryCrossEntropy{Gamma: 2, Positive: 3}, x, OnesLike(x))
 		}, []float32{0}, []float32{-3 * (0.125 + 0.25*math.Ln2)}},
-		"ReLU":      {models.ReLU, []float32{0}, []float32{0}},
-		"LeakyReLU": {models.LeakyReLU, []float32{0}, []float32{0.01}},
-		"ELU":       {models.ELU, []float32{0}, []float32{1}}, "SiLU": {models.SiLU, []float32{0}, []float32{0.5}}, "GELU": {models.GELU, []float32{0}, []float32{0.5}}, "GELUTanh": {models.GELUTanh, []float32{0}, []float32{0.5}},
-		"Hardswish": {models.Hardswish, []float32{0, -4, 4}, []float32{0.5, 0, 1}}, "Softplus": {Softplus, []float32{0}, []float32{0.5}}, "Sigmoid": {Sigmoid, []float32{0}, []float32{0.25}}, "Tanh": {Tanh, []float32{0}, []float32{1}},
-		"ClipScalar":    {func(x *Node) *Node { return ClipScalar(x, 0, 1) }, []float32{0, 0.5, 2, -1}, []float32{1, 1, 0, 0}},
-		"ReduceMax":     {func(x *Node) *Node { return ReduceMax(x, 0) }, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
+		"MaskedSoftmax of nothing": {func(x *Node) *Node {
+			x = Reshape(x, 1, 2)
+			return MaskedSoftmax(x, LessThan(x, ZerosLike(x)))
+		}, []float32{1, 2}, []float32{0, 0}},
+		"MaskedLogSoftmax of nothing": {func(x *Node) *Node {
+			x = Reshape(x, 1, 2)
+			there := LessThan(x, ZerosLike(x))
+			return Where(there, MaskedLogSoftmax(x, there), ZerosLike(x))
+		}, []float32{1, 2}, []float32{0, 0}},
+		"BinaryCrossEntropy, right for sure": {func(x *Node) *Node {
+			return losses.Mean(losses.BinaryCrossEntropy{Gamma: 0.5}, x, OnesLike(x))
+		}, []float32{100}, []float32{0}},
+		"SiLU": {models.SiLU, []float32{0}, []float32{0.5}}, "GELU": {models.GELU, []float32{0}, []float32{0.5}}, "GELUTanh": {models.GELUTanh, []float32{0}, []float32{0.5}},
+		"Softplus": {Softplus, []float32{0}, []float32{0.5}}, "Sigmoid": {Sigmoid, []float32{0}, []float32{0.25}}, "Tanh": {Tanh, []float32{0}, []float32{1}},
 		"ReduceAllMax":  {ReduceAllMax, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
-		"ReduceMin":     {func(x *Node) *Node { return ReduceMin(Reshape(x, 2, 2), 1) }, []float32{5, 5, 3, 4}, []float32{0.5, 0.5, 1, 0}},
 		"GlobalMaxPool": {func(x *Node) *Node { return models.GlobalMaxPool{}.Apply(nil, Reshape(x, 1, 4, 1)) }, []float32{1, 1, -2, 1}, []float32{1. / 3, 1. / 3, 0, 1. / 3}},
 	} {
 		got := MustExecOnce(backend, func(x *Node) *Node { return Gradient(ReduceAllSum(tt.of(x)), x)[0] }, tt.x).Value().([]float32)
@@ -193,6 +202,112 @@ func TestTies(t *testing.T) {
 			if math.Abs(float64(got[i]-w)) > 1e-6 {
 				t.Errorf("%s: the gradient at %v is %v, want %v", name, tt.x, got, tt.want)
 				break
+			}
+		}
+	}
+}
+
+//go:embed testdata/kinks.json
+var kinksJSON []byte
+
+// TestKinks holds gradients at corners, ties and poles to PyTorch's, or to limits of these where
+// PyTorch has none, and their own gradients to be finite where they are.
+func TestKinks(t *testing.T) {
+	of := func(l losses.Loss) func(in ...*Node) *Node {
+		return func(in ...*Node) *Node { return losses.Mean(l, InsertAxes(in[0], 0), InsertAxes(in[1], 0)) }
+	}
+	one := func(f func(x *Node) *Node) func(in ...*Node) *Node {
+		return func(in ...*Node) *Node { return f(in[0]) }
+	}
+	rows := func(f func(x *Node) *Node) func(in ...*Node) *Node {
+		return one(func(x *Node) *Node { return f(Reshape(x, 2, 2)) })
+	}
+	two := func(f func(x, y *Node) *Node) func(in ...*Node) *Node {
+		return func(in ...*Node) *Node { return f(in[0], in[1]) }
+	}
+	second := func(y *Node) *Node { return Slice(y, AxisRange(), AxisElem(1)) }
+	cases := map[string]func(in ...*Node) *Node{
+		"Max": two(Max), "Min": two(Min), "Pow": two(Pow), "LogAddExp": two(LogAddExp),
+		"ReLU": one(models.ReLU), "LeakyReLU": one(models.LeakyReLU), "ELU": one(models.ELU), "Hardswish": one(models.Hardswish), "Abs": one(Abs), "Sqrt": one(Sqrt), "Rsqrt": one(Rsqrt), "Log": one(Log), "Softplus": one(Softplus), "ReduceMultiply": one(ReduceAllMultiply),
+		"Abs of complex":    two(func(x, y *Node) *Node { return Abs(Complex(x, y)) }),
+		"MaxScalar":         one(func(x *Node) *Node { return MaxScalar(x, 1) }),
+		"MinScalar":         one(func(x *Node) *Node { return MinScalar(x, 1) }),
+		"ClipScalar":        one(func(x *Node) *Node { return ClipScalar(x, 0, 1) }),
+		"Sign":              one(func(x *Node) *Node { return Mul(x, Sign(x)) }),
+		"L1Norm":            one(func(x *Node) *Node { return L1Norm(x) }),
+		"L2Norm":            one(func(x *Node) *Node { return L2Norm(x) }),
+		"L2Norm of rows":    rows(func(x *Node) *Node { return L2Norm(x, 1) }),
+		"distance":          two(func(x, y *Node) *Node { return L2Norm(Sub(x, y)) }),
+		"deviation":         one(func(x *Node) *Node { return Sqrt(ReduceVariance(x)) }),
+		"deviation of rows": rows(func(x *Node) *Node { return Sqrt(ReduceVariance(x, 1)) }),
+		"Pow of itself":     one(func(x *Node) *Node { return Pow(x, x) }),
+		"PowScalar 0":       one(func(x *Node) *Node { return PowScalar(x, 0) }),
+		"PowScalar 2":       one(func(x *Node) *Node { return PowScalar(x, 2) }),
+		"PowScalar 0.5":     one(func(x *Node) *Node { return PowScalar(x, 0.5) }),
+		"Atan2":             two(Atan2),
+		"LogSumExp":         rows(func(x *Node) *Node { return Log(ReduceSum(Exp(x), 1)) }),
+		"Softmax":           rows(func(x *Node) *Node { return second(Softmax(x)) }),
+		"LogSoftmax":        rows(func(x *Node) *Node { return second(LogSoftmax(x)) }),
+		"ReduceMax":         one(func(x *Node) *Node { return ReduceMax(x, 0) }),
+		"ReduceMin":         rows(func(x *Node) *Node { return ReduceMin(x, 1) }),
+		"Sort":              one(func(x *Node) *Node { return Mul(Sort(x, 0, true), IotaFull(x.Graph(), x.Shape())) }),
+		"CosineSimilarity":  two(func(x, y *Node) *Node { return CosineSimilarity(x, y, 0) }),
+		"MAE":               of(losses.MAE{}), "MSE": of(losses.MSE{}), "Huber": of(losses.Huber{}), "Hinge": of(losses.Hinge{}), "Poisson": of(losses.Poisson{}), "Cosine": of(losses.Cosine{}),
+		"BinaryCrossEntropy": of(losses.BinaryCrossEntropy{}), "focal": of(losses.BinaryCrossEntropy{Gamma: 2}), "KLDivergence": of(losses.KLDivergence{}),
+		"CrossEntropy": one(func(x *Node) *Node {
+			return losses.Mean(losses.CrossEntropy{}, InsertAxes(x, 0), Const(x.Graph(), []int32{1}))
+		}),
+	}
+	targets := map[string]bool{"MAE": true, "MSE": true, "Huber": true, "Hinge": true, "Poisson": true, "Cosine": true, "BinaryCrossEntropy": true, "KLDivergence": true, "focal": true}
+	var want map[string]struct{ X, Slopes [][]any }
+	if err := json.Unmarshal(kinksJSON, &want); err != nil {
+		t.Fatal(err)
+	}
+	if len(want) != len(cases) {
+		t.Errorf("got %d cases, want %d", len(cases), len(want))
+	}
+	floats := func(l []any) (all []float32) {
+		for _, x := range l {
+			switch x := x.(type) {
+			case float64:
+				all = append(all, float32(x))
+			case string:
+				all = append(all, float32(math.Inf(1-2*strings.Count(x, "-"))))
+			default:
+				all = append(all, float32(math.NaN()))
+			}
+		}
+		return all
+	}
+	backend := cpu(t)
+	for name, w := range want {
+		var x []any
+		for _, l := range w.X {
+			x = append(x, floats(l))
+		}
+		slopes := func(in []*Node) []*Node { return Gradient(ReduceAllSum(cases[name](in...)), in...) }
+		got := MustExecOnceN(backend, func(in []*Node) []*Node {
+			all := slopes(in)
+			for _, s := range all[:len(in)] {
+				all = append(all, Gradient(ReduceAllSum(Mul(s, Sin(AddScalar(s, 1)))), in[0])[0])
+			}
+			return all
+		}, x...)
+		for i, l := range w.Slopes {
+			if i == 1 && targets[name] {
+				continue
+			}
+			slopes, second := got[i].Value().([]float32), got[len(w.Slopes)].Value().([]float32)
+			for k, s := range floats(l) {
+				g := slopes[k]
+				if !(g == s || math.Abs(float64(g-s)) < 1e-6 || g != g && s != s) {
+					t.Errorf("%s of %v: the gradient for input %d is %v, want %v", name, w.X, i, slopes, l)
+					break
+				}
+				if i == 0 && !math.IsInf(float64(s), 0) && s == s && second[k] != second[k] {
+					t.Errorf("%s of %v: the gradient's gradient is %v", name, w.X, second)
+					break
+				}
 			}
 		}
 	}

@@ -99,8 +99,11 @@ func seedGoMod(library, goVersion string) (mod, sum []byte, err error) {
 	}
 	file := filepath.Join(library, "go.mod")
 	mod, err = os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return nil, nil, fmt.Errorf("cell: library: there is none at %s: gaiden install -source DIRECTORY puts it there, from Gaiden's source tree", library)
+	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("cell: library: %w; Library must be the source tree of the installed library", err)
+		return nil, nil, fmt.Errorf("cell: library: %w", err)
 	}
 	sum, err = os.ReadFile(filepath.Join(library, "go.sum"))
 	if err != nil && !os.IsNotExist(err) {

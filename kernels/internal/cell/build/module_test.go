@@ -395,7 +395,7 @@ func TestNoGo(t *testing.T) {
 		t.Fatalf("got error %v, want a ToolError", err)
 	}
 	b := newBench(t, filepath.Join(t.TempDir(), "nowhere"))
-	if _, _, err := b.run("1"); err == nil || !strings.Contains(err.Error(), "source tree of the installed library") {
+	if _, _, err := b.run("1"); err == nil || !strings.Contains(err.Error(), "gaiden install -source DIRECTORY") {
 		t.Errorf("got error %v, want one about the library", err)
 	}
 }

@@ -242,14 +242,17 @@ func saveVars(dir, prefix string, vars []Var, running bool) {
 	}
 	for _, v := range vars {
 		err := lost[v.name]
+		_, works := err.(atWork)
 		switch {
 		case err == nil:
 		case running && err == changing:
 			m.add("changing", v.name, err.Error())
+		case v.first != 0 && fingerprint(v) == v.first:
+			m.add("again", v.name, err.Error())
+		case works: // what was kept before it is no worse
+			m.add("changing", v.name, err.Error())
 		case v.first == 0:
 			m.add("lost", v.name, err.Error(), "")
-		case fingerprint(v) == v.first:
-			m.add("again", v.name, err.Error())
 		default:
 			m.add("lost", v.name, err.Error(), "changed")
 		}
@@ -265,6 +268,8 @@ func guard(err *error) {
 	switch r := recover().(type) {
 	case nil:
 	case refusal:
+		*err = r
+	case atWork:
 		*err = r
 	default:
 		if *err = refusal(fmt.Sprint("it cannot be read: ", r)); live {

@@ -14,6 +14,9 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
+// atWork is the reason why something cannot be kept while main continues.
+type atWork struct{ refusal }
+
 func refuse(format string, args ...any) { panic(refusal(fmt.Sprintf(format, args...))) }
 
 // A region is a piece of memory: count values of one type.
@@ -139,8 +142,8 @@ func (w *walker) value(p unsafe.Pointer, t reflect.Type) {
 	switch t.Kind() {
 	case reflect.Pointer:
 		if q := *(*unsafe.Pointer)(p); q != nil {
-			if live && handle(t.Elem()) {
-				refuse("it holds %s", article(t))
+			if live && handle(t.Elem()) && classOf(t.Elem()) != marshaled { // that knows what it may read
+				panic(atWork{refusal("it holds " + article(t))})
 			}
 			w.visit(q, t.Elem(), 1)
 		}

@@ -6,6 +6,7 @@ package parse
 import (
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"slices"
 	"strconv"
@@ -128,10 +129,32 @@ func (u *Unit) Alone() bool { return u.Main > 0 || u.OwnMain != nil || u.Call !=
 // HasMain reports whether the cell has statements or a main function of its own.
 func (u *Unit) HasMain() bool { return u.Body != "" || u.OwnMain != nil || u.Call != "" }
 
+// undirected is text in which no comment is a line directive of the compiler's: after one, errors
+// would be at lines of another file.
+func undirected(text string) string {
+	if !strings.Contains(text, "//line ") && !strings.Contains(text, "/*line ") {
+		return text
+	}
+	fset := token.NewFileSet()
+	file := fset.AddFile("", fset.Base(), len(text))
+	var s scanner.Scanner
+	s.Init(file, []byte(text), func(token.Position, string) {}, scanner.ScanComments)
+	b := []byte(text)
+	for {
+		pos, tok, lit := s.Scan()
+		if tok == token.EOF {
+			return string(b)
+		}
+		if tok == token.COMMENT && (strings.HasPrefix(lit, "//line ") || strings.HasPrefix(lit, "/*line ")) {
+			b[int(pos)-file.Base()+2] = 'L'
+		}
+	}
+}
+
 // Parse takes a cell apart. The error is a *BuildError with Go's syntax errors.
 func Parse(src Source) (*Unit, error) {
 	u := &Unit{Source: src, Uses: map[string]bool{}, Quals: map[string][]string{}}
-	u.Text = strings.ToValidUTF8(strings.ReplaceAll(src.Text, "\r\n", " \n"), "\uFFFD")
+	u.Text = undirected(strings.ToValidUTF8(strings.ReplaceAll(src.Text, "\r\n", " \n"), "\uFFFD"))
 	decls, body := u.Divide()
 	var problems []Diagnostic
 	if strings.TrimSpace(decls) != "" {

@@ -31,8 +31,9 @@ type repeater struct {
 	Checked
 	library string
 	funcs   map[types.Object]*ast.FuncDecl
-	inside  map[*ast.FuncDecl]bool // being judged, or found repeatable
-	uses    map[string]bool        // variables, functions and constants of the package and of main that the value depends on
+	literal map[types.Object]*ast.FuncLit // of variables of the package and of main that are defined as one
+	inside  map[ast.Node]bool             // functions being judged, or found repeatable
+	uses    map[string]bool               // variables, functions and constants of the package and of main that the value depends on
 
 	// changed has the variables that something gives a value besides their definitions:
 	// where the last one is that main itself does, later if anything else does. What main
@@ -45,15 +46,60 @@ type repeater struct {
 const later = token.Pos(math.MaxInt)
 
 func newRepeater(r Checked, library string) *repeater {
-	p := &repeater{Checked: r, library: library, funcs: map[types.Object]*ast.FuncDecl{}, changed: map[types.Object]token.Pos{}}
+	p := &repeater{Checked: r, library: library, funcs: map[types.Object]*ast.FuncDecl{}, literal: map[types.Object]*ast.FuncLit{}, changed: map[types.Object]token.Pos{}}
 	for _, d := range r.File.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if ok {
 			p.funcs[r.Info.Defs[f.Name]] = f
 		}
+		if !ok || f.Recv == nil && f.Name.Name == "main" {
+			p.findLiterals(d)
+		}
 		p.findChanges(d, ok && f.Recv == nil && f.Name.Name == "main" && !jumps(f))
 	}
 	return p
+}
+
+// findLiterals notes which variables of the package or of main are defined as functions.
+func (p *repeater) findLiterals(d ast.Decl) {
+	define := func(name, value ast.Expr) {
+		if f, is := ast.Unparen(value).(*ast.FuncLit); is {
+			if id, is := name.(*ast.Ident); is && p.Info.Defs[id] != nil {
+				p.literal[p.Info.Defs[id]] = f
+			}
+		}
+	}
+	spec := func(d *ast.GenDecl) {
+		for _, s := range d.Specs {
+			if v, is := s.(*ast.ValueSpec); is && len(v.Names) == len(v.Values) {
+				for i, name := range v.Names {
+					define(name, v.Values[i])
+				}
+			}
+		}
+	}
+	switch d := d.(type) {
+	case *ast.GenDecl:
+		spec(d)
+	case *ast.FuncDecl:
+		if d.Body == nil {
+			return
+		}
+		for _, s := range d.Body.List {
+			switch s := s.(type) {
+			case *ast.AssignStmt:
+				if s.Tok == token.DEFINE && len(s.Lhs) == len(s.Rhs) {
+					for i, name := range s.Lhs {
+						define(name, s.Rhs[i])
+					}
+				}
+			case *ast.DeclStmt:
+				if d, is := s.Decl.(*ast.GenDecl); is {
+					spec(d)
+				}
+			}
+		}
+	}
 }
 
 // findChanges notes which variables a declaration changes. ordered says that it is main,
@@ -143,7 +189,7 @@ func root(e ast.Expr) *ast.Ident {
 // values, in main's statement at a position, and returns the names that these depend on.
 func (p *repeater) repeatable(list []ast.Expr, at token.Pos) (uses map[string]bool, ok bool) {
 	p.at = at
-	p.inside, p.uses = map[*ast.FuncDecl]bool{}, map[string]bool{}
+	p.inside, p.uses = map[ast.Node]bool{}, map[string]bool{}
 	for _, e := range list {
 		if !p.pure(e, nil) {
 			return nil, false
@@ -245,9 +291,13 @@ func (p *repeater) local(e ast.Expr, body ast.Node) bool {
 	if ast.Unparen(e) == id {
 		return true
 	}
-	// A part of an argument may be the caller's.
-	f, ok := body.(*ast.FuncDecl)
-	return ok && obj.Pos() >= f.Body.Pos()
+	switch f := body.(type) { // a part of an argument may be the caller's
+	case *ast.FuncDecl:
+		return obj.Pos() >= f.Body.Pos()
+	case *ast.FuncLit:
+		return obj.Pos() >= f.Body.Pos()
+	}
+	return false
 }
 
 // isOwn reports whether what an operand holds or points to is the function's own: it
@@ -378,6 +428,16 @@ func (p *repeater) call(c *ast.CallExpr, body ast.Node) bool {
 			return len(c.Args) > 0 && p.isOwn(c.Args[0], body)
 		}
 		return false
+	case *types.Var: // which is one function for ever
+		f := p.literal[obj]
+		if f == nil || p.changed[obj].IsValid() || !p.fixedResults(f.Type) {
+			return false
+		}
+		if p.inside[f] {
+			return true
+		}
+		p.inside[f] = true
+		return p.pure(f.Body, f)
 	case *types.Func:
 		obj = obj.Origin()
 		if decl := p.funcs[obj]; decl != nil {

@@ -143,7 +143,7 @@ func counts(yield func(int) bool) { yield(1) }
 		{`registers()`, "-"},
 		{`starts()`, "-"},
 		{`calls(make1)`, "-"},
-		{`make1()`, "-"},
+		{`make1()`, "make1"},
 		{`func() func() int { n := 0; return func() int { n++; return n } }()`, "-"},
 		{`errors.New("x")`, ""},
 		{`fmt.Errorf("x: %w", errors.New(strings.ToUpper("a")))`, ""},
@@ -299,12 +299,22 @@ func TestChangedBefore(t *testing.T) {
 		{`f := func() { n.width = 1 }; v := n.width; f()`, "-"},
 		{`defer func() { n.width = 1 }(); v := n.width`, "-"},
 		{`v := n.width; set()`, "n"},
+		{`f := func(w int) int { return w + n.width }; v := f(2)`, "f n"},
+		{`f := func(w int) T { t := T{w}; t.width++; return t }; v := f(2)`, "f"},
+		{`var f = func() int { return g() }; v := f()`, "f g"},
+		{`f := func() int { return 1 }; f = func() int { return 2 }; v := f()`, "-"},
+		{`f := func() int { n.width++; return n.width }; v := f()`, "-"},
+		{`c := 0; f := func() int { c++; return c }; v := f()`, "-"},
+		{`f := func() func() int { return func() int { return 1 } }; v := f()`, "-"},
+		{`var f func(n int) int; f = func(n int) int { return f(n - 1) }; v := f(2)`, "-"},
+		{`f := func() int { return <-ch }; v := f()`, "-"},
+		{`v := h()`, "h n"},
 		{`v := m.width; set()`, "-"},
 		{`x := 1; again: x++; v := x; if v < 3 { goto again }`, "-"},
 	}
 	for _, tt := range tests {
 		fset := token.NewFileSet()
-		code := "package main\ntype T struct{ width int }\nvar n, m T\nfunc set() { m.width = 1 }\nfunc main() {\n" + tt.body + "\n_ = v\n}\n"
+		code := "package main\ntype T struct{ width int }\nvar n, m T\nvar ch chan int\nfunc set() { m.width = 1 }\nfunc g() int { return 1 }\nvar h = func() int { return n.width }\nfunc main() {\n" + tt.body + "\n_ = v\n}\n"
 		file, err := parser.ParseFile(fset, "cell.go", code, 0)
 		if err != nil {
 			t.Fatal(err)
