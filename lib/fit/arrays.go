@@ -137,7 +137,7 @@ func (n *Net) isMoment(name string) bool {
 		all = append(all, o)
 	}
 	for _, o := range all {
-		if title, _ := o.Title(); strings.HasPrefix(name, title+"/") {
+		if title, _ := optim.Title(o); strings.HasPrefix(name, title+"/") {
 			return true
 		}
 	}

@@ -90,7 +90,7 @@ type hooks struct {
 
 // Config says how a net is trained.
 type Config struct {
-	Optimizer Optimizer        // default: Adam{}
+	Optimizer optim.Optimizer  // default: Adam{}
 	Loss      losses.Loss      // default: CrossEntropy for labels, MSE for numbers
 	Step      func(*step.Step) // a training step of one's own, in place of Loss, called while programs are written
 	Metrics   []metrics.Metric

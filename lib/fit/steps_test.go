@@ -23,7 +23,7 @@ func TestFeedForward(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		net           models.Net
-		opt           Optimizer
+		opt           optim.Optimizer
 		feedForward   bool
 		least, bounds float64 // FLOPs a byte
 	}{
