@@ -156,7 +156,7 @@ func TestGraphs(t *testing.T) {
 		{"large, on a CPU", "cpu", 1, 2000, false, nil, nil, nil},
 		{"with convolutions, on a CPU", "cpu", 1, 100, true, nil, nil, nil},
 	} {
-		n := &Net{core: &core{name: "n", target: played(tt.platform, ""), config: Config{Flags: tt.flags}}}
+		n := &Net{core: &core{name: "n", attachment: attachment{target: played(tt.platform, "")}, config: Config{Flags: tt.flags}}}
 		p, err := n.traceFor(tt.devices, "ops", func(t *trace) []*Node {
 			y := Parameter(t.g, "x", shapes.Make(dtypes.Float32, 1, 4, 4, 1))
 			if tt.convolves {

@@ -117,7 +117,6 @@ type run struct {
 	data *Set
 	plan *plan.Plan
 	epochParts
-	source *source // of a stream
 	deviceState
 	queue
 	pace
@@ -126,8 +125,9 @@ type run struct {
 	control
 }
 
-// epochParts are the programs of an epoch.
+// epochParts are the examples and the programs of an epoch.
 type epochParts struct {
+	source           *source          // of a stream; nil: of a set
 	order            *session.Program // of the examples
 	main, odd, tail  portion
 	final, cut       portion // main and what is left over of a last epoch that is shorter
