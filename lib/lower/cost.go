@@ -51,7 +51,7 @@ const (
 	// the host looks at the device before each turn.
 	CountedSteps = 16
 	// PackedArrays is how many arrays a state has at least that is packed: to run a program
-	// costs the host about 2 µs for each.
+	// costs the host time for each.
 	PackedArrays = 100
 	// PackedCopies is how many copies of a packed state there are for a moment, when it gets its
 	// names: as it was, packed, and as it is.
