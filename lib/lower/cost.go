@@ -81,6 +81,13 @@ const (
 	logitsShare, largestPiece = 64, 2 << 30
 )
 
+// First values.
+const (
+	// QuickDraw is how many random numbers are drawn once in the time that it takes to optimize
+	// the code that draws them.
+	QuickDraw = 1 << 20
+)
+
 // Tests: how many examples are evaluated at once.
 const (
 	// A batch of a test or prediction has so many examples and numbers at most: enough to
