@@ -28,7 +28,7 @@ func TestClock(t *testing.T) {
 		c := &conn{inFlight: inFlight{finished: sync.NewCond(new(sync.Mutex))}}
 		var programs []*program
 		for _, pace := range tt.paces {
-			programs = append(programs, &program{pace: pace})
+			programs = append(programs, &program{usage: usage{pace: pace}})
 		}
 		var executions []*execution
 		for _, i := range tt.group {

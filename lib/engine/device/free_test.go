@@ -48,14 +48,14 @@ func TestInPieces(t *testing.T) {
 		largest int64
 		want    bool
 	}{
-		{"all in one piece", program{replicas: 1, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 70 * mb, false},
-		{"none that large", program{replicas: 1, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 50 * mb, true},
-		{"much is free", program{replicas: 1, need: 60 * mb, scratch: 60 * mb}, 120 * mb, 50 * mb, false},
-		{"outputs are smaller", program{replicas: 1, need: 60 * mb, scratch: 10 * mb, outBytes: []int64{5 * mb, 25 * mb, 20 * mb}}, 70 * mb, 25 * mb, false},
-		{"one output is not", program{replicas: 1, need: 60 * mb, scratch: 10 * mb, outBytes: []int64{5 * mb, 26 * mb, 20 * mb}}, 70 * mb, 25 * mb, true},
+		{"all in one piece", program{replicas: 1, made: made{need: 60 * mb, scratch: 60 * mb}}, 70 * mb, 70 * mb, false},
+		{"none that large", program{replicas: 1, made: made{need: 60 * mb, scratch: 60 * mb}}, 70 * mb, 50 * mb, true},
+		{"much is free", program{replicas: 1, made: made{need: 60 * mb, scratch: 60 * mb}}, 120 * mb, 50 * mb, false},
+		{"outputs are smaller", program{replicas: 1, made: made{need: 60 * mb, scratch: 10 * mb}, outBytes: []int64{5 * mb, 25 * mb, 20 * mb}}, 70 * mb, 25 * mb, false},
+		{"one output is not", program{replicas: 1, made: made{need: 60 * mb, scratch: 10 * mb}, outBytes: []int64{5 * mb, 26 * mb, 20 * mb}}, 70 * mb, 25 * mb, true},
 		{"nothing is needed", program{replicas: 1}, 0, 0, false},
-		{"of two devices one", program{replicas: 2, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 50 * mb, true},
-		{"a device without a pool", program{replicas: 1, devices: []int{7}, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 50 * mb, false},
+		{"of two devices one", program{replicas: 2, made: made{need: 60 * mb, scratch: 60 * mb}}, 70 * mb, 50 * mb, true},
+		{"a device without a pool", program{replicas: 1, devices: []int{7}, made: made{need: 60 * mb, scratch: 60 * mb}}, 70 * mb, 50 * mb, false},
 	} {
 		w := Worker{accelerators: accelerators{pools: []gpuMemory{{pool: answers{PoolStats: pjrt.PoolStats{Free: tt.largest}}}, {pool: answers{PoolStats: pjrt.PoolStats{Free: tt.largest}}}}}}
 		if got := w.inPieces(&tt.p, 0, tt.free); got != tt.want {
