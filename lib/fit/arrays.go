@@ -133,10 +133,7 @@ func (n *Net) incomplete(there map[string]wire.Type) error {
 // isMoment says whether an array is the state of some optimizer.
 func (n *Net) isMoment(name string) bool {
 	all := append(slices.Clone(n.layout.optimizer), n.config.Optimizer, optim.Muon{})
-	for _, o := range optim.All() {
-		all = append(all, o)
-	}
-	for _, o := range all {
+	for _, o := range append(all, optim.All()...) {
 		if title, _ := optim.Title(o); strings.HasPrefix(name, title+"/") {
 			return true
 		}
