@@ -189,7 +189,7 @@ func randomCase(seed uint64, k int) trainCase {
 	for i, l := range d.model.Layers { // PyTorch's modules have names, too
 		d.model.Layers[i] = renamed(l, fmt.Sprintf("l%d", i))
 	}
-	d.config.Optimizer = pick[fit.Optimizer](&d, optim.Adam{}, optim.Adam{}, optim.SGD{}, optim.SGD{Momentum: 0.9}, optim.SGD{Momentum: 0.9, Nesterov: true}, optim.AdaDelta{LearningRate: 0.1})
+	d.config.Optimizer = pick[optim.Optimizer](&d, optim.Adam{}, optim.Adam{}, optim.SGD{}, optim.SGD{Momentum: 0.9}, optim.SGD{Momentum: 0.9, Nesterov: true}, optim.AdaDelta{LearningRate: 0.1})
 	size := 1
 	for _, n := range d.model.Input {
 		size *= n

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,13 +30,13 @@ Without NET, the notebook's only net is measured.`
 	const options = `
     -b N  batch size; default 32
     -t T  seconds per measurement; at most 20 T for all ops of a layer; default 0.3`
-	hunt := func(method, flags string) magic.Run {
+	hunt := func(method string, flags ...string) magic.Run {
 		return func(ctx context.Context, h magic.Host, c magic.Command) error {
-			return profilerMagic(ctx, h, c, method, flags, list)
+			return profilerMagic(ctx, h, c, method, list, flags...)
 		}
 	}
 	return magic.Table{
-		{Name: "%phases", Args: "[-b N] [-t T] [-s] [-a] [-e] [NET [DATA]]", Help: "shows where the time of a training step goes: phases, layers, ops", Run: hunt("Phases", "btsae"),
+		{Name: "%phases", Args: "[-b N] [-t T] [-s] [-a] [-e] [NET [DATA]]", Help: "shows where the time of a training step goes: phases, layers, ops", Run: hunt("Phases", "b", "t", "s", "a", "e"),
 			More: options + `
     -s    only phases
     -a    the ops of all layers, not only of the slowest one
@@ -45,7 +46,7 @@ The sum of the phases is compared with a step that runs them in sequence, and th
 estimated time of an epoch with the measured one. The net's weights do not change.
 In Go: report.Profiler{Net: net}.Phases(), or profile.Measure, which only returns
 values.` + only},
-		{Name: "%bottleneck", Args: "[-b N] [-t T] [NET [DATA]]", Help: "says in one sentence what takes most of the time of a training step", Run: hunt("Bottleneck", "bt"),
+		{Name: "%bottleneck", Args: "[-b N] [-t T] [NET [DATA]]", Help: "says in one sentence what takes most of the time of a training step", Run: hunt("Bottleneck", "b", "t"),
 			More: options + only},
 		{Name: "%roofline", Args: "[-b N] [-t T] [-again] [NET [DATA]]", Help: "shows the device's measured peaks, and how close a net's phases and layers come to them", Run: rooflineMagic(list),
 			More: options + `
@@ -61,9 +62,9 @@ mean and variance.` + where},
 	}
 }
 
-// huntFlags reads options that begin with -; those in flags that take a number
-// are b, t and n.
-func huntFlags(c magic.Command, allowed string) (numbers map[string]float64, switches map[string]bool, words []string, err error) {
+// huntFlags reads options that begin with -, of those allowed; b, t and n take a number, and
+// phi a word.
+func huntFlags(c magic.Command, allowed ...string) (numbers map[string]float64, switches map[string]bool, phi string, words []string, err error) {
 	numbers, switches = map[string]float64{}, map[string]bool{}
 	wrong := func(format string, args ...any) error {
 		return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf(format, args...)}
@@ -75,14 +76,14 @@ func huntFlags(c magic.Command, allowed string) (numbers map[string]float64, swi
 			continue
 		}
 		name := strings.TrimLeft(word, "-")
-		if len(name) != 1 || !strings.Contains(allowed, name) {
+		if !slices.Contains(allowed, name) {
 			near := typo.Nearest("-"+name, option.FindAllString(c.Row.Usage(), -1))
 			if near != "" {
 				near = "; did you mean " + near + "?"
 			}
-			return nil, nil, nil, wrong("got the option %s, want %s%s", word, c.Row.Usage(), near)
+			return nil, nil, "", nil, wrong("got the option %s, want %s%s", word, c.Row.Usage(), near)
 		}
-		if !strings.Contains("btn", name) {
+		if name != "phi" && !strings.Contains("btn", name) {
 			switches[name] = true
 			continue
 		}
@@ -90,21 +91,27 @@ func huntFlags(c magic.Command, allowed string) (numbers map[string]float64, swi
 		if i++; i < len(c.Args) {
 			value = c.Args[i]
 		}
+		if name == "phi" {
+			if phi = value; phi == "" {
+				return nil, nil, "", nil, magic.Usage(c)
+			}
+			continue
+		}
 		n, e := strconv.ParseFloat(value, 64)
 		if e != nil || !(n > 0) || n > 1e9 || name != "t" && n != float64(int(n)) {
-			return nil, nil, nil, wrong("-%s: got %q, want a number above 0", name, value)
+			return nil, nil, "", nil, wrong("-%s: got %q, want a number above 0", name, value)
 		}
 		numbers[name] = n
 	}
-	return numbers, switches, words, nil
+	return numbers, switches, phi, words, nil
 }
 
 // option is one in the usage of a magic.
 var option = regexp.MustCompile(`-[a-z]+`)
 
 // profilerMagic runs a method of report.Profiler.
-func profilerMagic(ctx context.Context, h magic.Host, c magic.Command, method, allowed string, list func() *magic.Row) error {
-	numbers, switches, words, err := huntFlags(c, allowed)
+func profilerMagic(ctx context.Context, h magic.Host, c magic.Command, method string, list func() *magic.Row, allowed ...string) error {
+	numbers, switches, _, words, err := huntFlags(c, allowed...)
 	if err != nil {
 		return err
 	}
@@ -212,56 +219,34 @@ func knownNets(word string, nets map[string]string) string {
 
 func rooflineMagic(list func() *magic.Row) magic.Run {
 	return func(ctx context.Context, h magic.Host, c magic.Command) error {
-		again, rest := cutWord(c.Args, "-again")
-		c.Args = rest
-		if len(rest) > 0 {
-			if again {
-				return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: "-again measures the device, and takes no net: call it by itself first"}
-			}
-			return profilerMagic(ctx, h, c, "Roofline", "bt", list)
+		_, switches, _, _, err := huntFlags(c, "b", "t", "again")
+		switch again := switches["again"]; {
+		case err != nil:
+			return err
+		case again && len(c.Args) > 1:
+			return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: "-again measures the device, and takes no net: call it by itself first"}
+		case !again && len(c.Args) > 0:
+			return profilerMagic(ctx, h, c, "Roofline", list, "b", "t")
 		}
-		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.RooflineOf(%t); err != nil { %s }", again, fail)}
+		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.RooflineOf(%t); err != nil { %s }", switches["again"], fail)}
 		return t.once(ctx, h)
 	}
 }
 
-// cutWord takes a word out of arguments.
-func cutWord(args []string, word string) (found bool, rest []string) {
-	for _, a := range args {
-		if a == word || a == "-"+word {
-			found = true
-		} else {
-			rest = append(rest, a)
-		}
-	}
-	return found, rest
-}
-
 func sweepMagic(list func() *magic.Row) magic.Run {
 	return func(ctx context.Context, h magic.Host, c magic.Command) error {
-		phi := "sigmoid"
-		for i, a := range c.Args {
-			if a == "-phi" || a == "--phi" {
-				if i+1 >= len(c.Args) {
-					return magic.Usage(c)
-				}
-				phi = c.Args[i+1]
-				c.Args = append(append([]string(nil), c.Args[:i]...), c.Args[i+2:]...)
-				break
-			}
-		}
-		numbers, _, words, err := huntFlags(c, "nbt")
+		numbers, _, phi, words, err := huntFlags(c, "n", "b", "t", "phi")
 		if err != nil {
 			return err
 		}
 		if len(words) > 0 || numbers["b"] > 0 || numbers["t"] > 0 {
-			return profilerMagic(ctx, h, c, "Batches", "bt", list)
+			return profilerMagic(ctx, h, c, "Batches", list, "b", "t")
 		}
 		most := 26
 		if n, ok := numbers["n"]; ok {
 			most = int(n)
 		}
-		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.SweepOf(%q, %d); err != nil { %s }", phi, most, fail)}
+		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.SweepOf(%q, %d); err != nil { %s }", cmp.Or(phi, "sigmoid"), most, fail)}
 		return t.once(ctx, h)
 	}
 }

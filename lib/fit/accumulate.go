@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"slices"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -26,75 +28,96 @@ func (t *trace) accumulated(variables []*Node, b batch, s *Set, c plan.Part) ste
 	})
 }
 
-// addedUp adds up what of makes of each part of a batch: its mean is the sum of losses, its
+// partSums is the state of the loop over the parts of a batch.
+type partSums struct {
+	sum, weight, right *Node
+	gradients          []*Node
+	moved              []*Node // variables that have no gradients and change, such as means of batch norms
+	trained            []*Node // those that stay: GoMLX derives by nodes of the loop's body only
+	measured           []*Node // sums of metrics; empty: there are none
+}
+
+func (s partSums) nodes() []*Node {
+	return slices.Concat([]*Node{s.sum, s.weight, s.right}, s.gradients, s.moved, s.trained, s.measured)
+}
+
+// with are sums of the same form, of other nodes.
+func (s partSums) with(l []*Node) partSums {
+	next := func(n int) (part []*Node) {
+		part, l = l[:n:n], l[n:]
+		return part
+	}
+	first := next(3)
+	return partSums{first[0], first[1], first[2], next(len(s.gradients)), next(len(s.moved)), next(len(s.trained)), l}
+}
+
+// plus adds what a part has given; moved are the numbers of its variables of that kind.
+func (s partSums) plus(f stepResult, moved []int) partSums {
+	s.sum, s.weight, s.right = Add(s.sum, f.mean), Add(s.weight, f.weight), Add(s.right, f.right)
+	s.gradients, s.moved, s.measured = slices.Clone(s.gradients), slices.Clone(s.moved), slices.Clone(s.measured)
+	for k, g := range f.gradients {
+		s.gradients[k] = Add(s.gradients[k], g)
+	}
+	for k, v := range moved {
+		s.moved[k] = f.variables[v]
+	}
+	if f.measured != nil {
+		s.measured[0] = Add(s.measured[0], f.measured)
+	}
+	return s
+}
+
+// part is a part of so many examples, number i.
+func (b batch) part(i *Node, size int) batch {
+	from := MulScalar(i, float64(size))
+	cut := func(x *Node) *Node {
+		if x == nil {
+			return nil
+		}
+		return window(from, size, ZerosLike(from))(x)
+	}
+	p := batch{in: models.Inputs{}, y: cut(b.y), v: cut(b.v)}
+	for name, x := range b.in {
+		p.in[name] = cut(x)
+	}
+	return p
+}
+
+// addedUp adds up what each makes of each part of a batch: its mean is the sum of losses, its
 // gradients are those of some trained variables, whose values are the last argument.
 func (t *trace) addedUp(variables []*Node, b batch, s *Set, c plan.Part, of []int, each func(now []*Node, p batch, by []*Node) stepResult) stepResult {
 	n, l := t.net, &t.net.layout
-	size := c.Share() / c.Accumulate
 	var moved []int
 	for i, v := range l.variables {
 		if !v.trainable && !v.frozen {
 			moved = append(moved, i)
 		}
 	}
-	var trained []*Node
+	begin := partSums{sum: t.scalar(float32(0)), weight: t.scalar(float32(0)), right: t.scalar(float32(0))}
 	for _, k := range of {
-		trained = append(trained, variables[l.trained[k]])
-	}
-	part := func(i *Node) batch {
-		from := MulScalar(i, float64(size))
-		cut := func(x *Node) *Node {
-			if x == nil {
-				return nil
-			}
-			return window(from, size, ZerosLike(from))(x)
-		}
-		p := batch{in: models.Inputs{}, y: cut(b.y), v: cut(b.v)}
-		for name, x := range b.in {
-			p.in[name] = cut(x)
-		}
-		return p
-	}
-	// The state of the loop: sum, weight, right, gradients, moved variables, the trained ones,
-	// which stay, and sums of metrics. GoMLX derives by nodes of the loop's body only.
-	first, last := 3+len(trained), 3+2*len(trained)+len(moved)
-	turn := func(i *Node, state []*Node) []*Node {
-		now := append([]*Node{}, variables...)
-		for k, v := range moved {
-			now[v] = state[first+k]
-		}
-		by := state[first+len(moved) : last]
-		for k, v := range of {
-			now[l.trained[v]] = by[k]
-		}
-		f := each(now, part(i), by)
-		next := []*Node{Add(state[0], f.mean), Add(state[1], f.weight), Add(state[2], f.right)}
-		for k, g := range f.gradients {
-			next = append(next, Add(state[3+k], g))
-		}
-		for _, v := range moved {
-			next = append(next, f.variables[v])
-		}
-		if next = append(next, by...); f.measured != nil {
-			next = append(next, Add(state[last], f.measured))
-		}
-		return next
-	}
-	state := []*Node{t.scalar(float32(0)), t.scalar(float32(0)), t.scalar(float32(0))}
-	for _, x := range trained {
-		state = append(state, ZerosLike(x))
+		x := variables[l.trained[k]]
+		begin.trained, begin.gradients = append(begin.trained, x), append(begin.gradients, ZerosLike(x))
 	}
 	for _, v := range moved {
-		state = append(state, variables[v])
+		begin.moved = append(begin.moved, variables[v])
 	}
-	state = append(state, trained...)
 	if sums := n.measured(s).size(); sums > 0 {
-		state = append(state, Zeros(t.g, shapes.Make(dtypes.Float32, sums)))
+		begin.measured = []*Node{Zeros(t.g, shapes.Make(dtypes.Float32, sums))}
+	}
+	turn := func(i *Node, state []*Node) []*Node {
+		sums, now := begin.with(state), slices.Clone(variables)
+		for k, v := range moved {
+			now[v] = sums.moved[k]
+		}
+		for k, v := range of {
+			now[l.trained[v]] = sums.trained[k]
+		}
+		return sums.plus(each(now, b.part(i, c.Share()/c.Accumulate), sums.trained), moved).nodes()
 	}
 	// The first part is not in the loop: GoMLX has each constant once in a graph, and one that
 	// is made in a loop cannot be used after it.
 	zero, one, limit := t.scalar(int32(0)), t.scalar(int32(1)), t.scalar(int32(c.Accumulate))
-	state = turn(zero, state)
+	state := turn(zero, begin.nodes())
 	if plan.Unlooped(n.target, n.convolves) {
 		for i := 1; i < c.Accumulate; i++ {
 			state = turn(t.scalar(int32(i)), state)
@@ -102,22 +125,22 @@ func (t *trace) addedUp(variables []*Node, b batch, s *Set, c plan.Part, of []in
 	} else {
 		state = t.while(one, one, limit, state, turn)
 	}
-	f := stepResult{weight: state[1], right: state[2], variables: append([]*Node{}, variables...)}
+	sums := begin.with(state)
+	f := stepResult{weight: sums.weight, right: sums.right, variables: slices.Clone(variables), joined: make([]bool, len(of))}
 	if c.Split {
 		f.weight = t.allReduce(f.weight)
 	}
-	f.mean = t.mean(state[0], f.weight)
+	f.mean = t.mean(sums.sum, f.weight)
 	divisor := Where(Equal(f.weight, ZerosLike(f.weight)), OnesLike(f.weight), f.weight)
-	for k := range trained {
-		f.gradients = append(f.gradients, Div(state[3+k], divisor))
+	for _, g := range sums.gradients {
+		f.gradients = append(f.gradients, Div(g, divisor))
 	}
 	for k, v := range moved {
-		f.variables[v] = state[first+k]
+		f.variables[v] = sums.moved[k]
 	}
-	if len(state) > last {
-		f.measured = state[last]
+	if len(sums.measured) > 0 {
+		f.measured = sums.measured[0]
 	}
-	f.joined = make([]bool, len(trained))
 	t.set(f.variables)
 	if n.target.CPU() {
 		f.gradients = OptimizationBarriers(f.gradients...) // as in derive

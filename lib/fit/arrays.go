@@ -133,11 +133,8 @@ func (n *Net) incomplete(there map[string]wire.Type) error {
 // isMoment says whether an array is the state of some optimizer.
 func (n *Net) isMoment(name string) bool {
 	all := append(slices.Clone(n.layout.optimizer), n.config.Optimizer, optim.Muon{})
-	for _, o := range optim.All() {
-		all = append(all, o)
-	}
-	for _, o := range all {
-		if title, _ := o.Title(); strings.HasPrefix(name, title+"/") {
+	for _, o := range append(all, optim.All()...) {
+		if title, _ := optim.Title(o); strings.HasPrefix(name, title+"/") {
 			return true
 		}
 	}
@@ -150,9 +147,7 @@ func (n *Net) recreated(name string) bool {
 	return name == "rng" || name == lossScale || slices.Contains(n.model.States(), name)
 }
 
-// create makes the net's arrays: programs for the random ones among the
-// variables, one for the others, as their initializers say, and one for the
-// zeros of the optimizer.
+// create makes the net's arrays.
 func (n *Net) create(store *model.Store) error {
 	if d := n.session.Welcome().Devices[0]; d.Memory > 0 && n.stateBytes() > d.Memory { // else the first layers would be drawn, for minutes
 		return wire.Errorf(wire.OutOfMemory, "%s has %s in all", d.Kind, units.Bytes(float64(d.Memory)))
@@ -160,7 +155,8 @@ func (n *Net) create(store *model.Store) error {
 	if err := store.SetRNGStateFromSeed(n.config.Seed); err != nil {
 		return err
 	}
-	if err := n.draw(store); err != nil {
+	rest, err := n.draw(store, append(append([]slot{}, n.layout.moments...), n.layout.step))
+	if err != nil {
 		return fmt.Errorf("fit: %s: first values: %w", n.name, err)
 	}
 	if err := store.InitializeVariables(n.session.Backend(), nil); err != nil {
@@ -168,19 +164,11 @@ func (n *Net) create(store *model.Store) error {
 	}
 	var arrays []*session.Array
 	for _, v := range n.layout.variables {
-		t, err := store.GetVariable(v.path).Value()
+		a, err := n.valueOf(store.GetVariable(v.path))
 		if err != nil {
 			return fmt.Errorf("fit: %s: first value of %s: %w", n.name, v.name, err)
 		}
-		b, err := t.Buffer(n.session.Backend(), 0)
-		if err != nil {
-			return fmt.Errorf("fit: %s: first value of %s: %w", n.name, v.name, err)
-		}
-		arrays = append(arrays, b.(*session.Array))
-	}
-	rest, err := n.zeros(append(append([]slot{}, n.layout.moments...), n.layout.step))
-	if err != nil {
-		return err
+		arrays = append(arrays, a)
 	}
 	slots, arrays := n.layout.all(), append(arrays, rest...)
 	if n.inferred {

@@ -221,11 +221,11 @@ var errStopped = errors.New("fit: stopped by a callback")
 // outside calls f while the net's lock is free.
 func (r *run) outside(name string, f func(*result.Control) error, c *result.Control) (err error) {
 	n := r.net
-	n.calling = true
+	n.hold = calling
 	n.mu.Unlock()
 	defer func() {
 		n.mu.Lock()
-		n.calling = false
+		n.hold = locked
 	}()
 	defer func() {
 		if p := recover(); p != nil {

@@ -25,18 +25,23 @@ type conversation struct {
 	log      [][]int32 // tokens that the net has had, by sequence and slot; -1: none
 	last     []int32   // token that it has not had yet; -1: none
 	slot     int       // that is used next
-	slots    int
-	windowed bool // it is too long for the cache, or the net has none
+	windowed bool      // it is too long for the cache, or the net has none
+	keptValues
 
-	layout  *cacheLayout
-	cache   []*session.Array
-	weights []*session.Array
-	stamp   *session.Array // fingerprint of the weights
-	dirty   bool           // the cache is ahead of what is committed
-	kept    *transcript    // what is committed; nil: nothing
-	found   *transcript    // what there was before; nil: nothing
-	pending [][]int32      // tokens to be read
+	kept    *transcript // what is committed; nil: nothing
+	found   *transcript // what there was before; nil: nothing
+	pending [][]int32   // tokens to be read
 	unlock  func() error
+}
+
+// keptValues is what the net keeps of the tokens that it has had, and the weights of that.
+type keptValues struct {
+	layout  *cacheLayout
+	slots   int
+	cache   []*session.Array
+	dirty   bool // the cache is ahead of what is committed
+	weights []*session.Array
+	stamp   *session.Array // their fingerprint
 }
 
 // prefix is that of a chat's names.

@@ -24,19 +24,23 @@ type Set struct {
 	Fresh  bool    // uploaded just now, not found
 	Labels []int32 // targets that are labels; nil for others
 
-	arrays  []setArray // x or one for each input, by name, then y and v where they are
-	size    int        // numbers an example, of all inputs
-	dims    []int      // of an example, as it was uploaded; nil: not known, or several inputs
-	targets int        // numbers of Y an example; 0 for labels
-
-	positions int   // labels an example; 0 where Y is no labels
-	counted   int   // of all of them, those that count
-	low, high int32 // the least label and the greatest
+	arrays []setArray // x or one for each input, by name, then y and v where they are
+	size   int        // numbers an example, of all inputs
+	dims   []int      // of an example, as it was uploaded; nil: not known, or several inputs
+	targetFacts
 
 	rounding *seenIntegers
 	stream   *stream // N is then its buffer
 	of       *session.Session
 	epochs   uint64 // of Batches
+}
+
+// targetFacts are what is known of a set's Y.
+type targetFacts struct {
+	targets   int   // numbers an example; 0 for labels
+	positions int   // labels an example; 0 where Y is no labels
+	counted   int   // of all of them, those that count
+	low, high int32 // the least label and the greatest
 }
 
 // setArray is one of a set's arrays.

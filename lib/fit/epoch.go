@@ -13,6 +13,7 @@ import (
 	"gaiden/lib/fused"
 	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
+	"gaiden/lib/optim"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -308,10 +309,10 @@ func (t *trace) reduce(f *stepResult, devices int) {
 // next values.
 func (t *trace) update(f stepResult, trained []int, moments []*Node, rate, number *Node) (v, m []*Node) {
 	l := &t.net.layout
-	title, _ := t.net.config.Optimizer.Title()
+	title, _ := optim.Title(t.net.config.Optimizer)
 	t.mark(title + "/update")
 	v = append([]*Node(nil), f.variables...)
-	gradients := clipped(t.net.config.Optimizer, f.gradients)
+	gradients := optim.ClipGradients(t.net.config.Optimizer, f.gradients)
 	if f.skip != nil { // the optimizer counts the steps that are taken
 		number = MaxScalar(Sub(number, f.skipped), 1)
 	}
@@ -321,7 +322,7 @@ func (t *trace) update(f stepResult, trained []int, moments []*Node, rate, numbe
 		if f.numbers != nil {
 			number = f.numbers[at]
 		}
-		w, next := l.optimizer[k].Update(rate, number, v[i], gradients[at], old)
+		w, next := optim.Update(l.optimizer[k], rate, number, v[i], gradients[at], old)
 		if f.skip != nil {
 			w = Where(f.skip, v[i], w)
 			for j := range next {

@@ -4,14 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"reflect"
 	"sync"
 	"testing"
 
-	"gaiden/lib/engine/device"
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
@@ -32,29 +30,8 @@ var Open = func(t testing.TB) *session.Session { return open(t) }
 // open connects to the worker, in a name space of the test's own.
 func open(t testing.TB) *session.Session {
 	t.Helper()
-	plugin := os.Getenv("GAIDEN_PLUGIN")
-	if plugin == "" {
-		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
-	}
-	server.Do(func() {
-		dir, err := os.MkdirTemp("", "fit")
-		if err != nil {
-			server.err = err
-			return
-		}
-		server.socket = filepath.Join(dir, "s")
-		w := &device.Worker{Version: session.Version, Generation: 1, Plugin: device.Plugin{Path: plugin, Device: "cpu",
-			Options: map[string]any{"cpu_device_count": int64(4)}}, Socket: server.socket}
-		if server.err = w.Open(); server.err != nil {
-			return
-		}
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: server.socket, Net: "unix"})
-		if err != nil {
-			server.err = err
-			return
-		}
-		go w.Run(l)
-	})
+	plugin := devicetest.Plugin(t)
+	server.Do(func() { server.socket, server.err = devicetest.Worker(plugin, session.Version, 4) })
 	if server.err != nil {
 		t.Fatal(server.err)
 	}

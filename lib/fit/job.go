@@ -74,7 +74,8 @@ type jobBuilder struct {
 }
 
 func (b *jobBuilder) build() error {
-	n, about := b.net, jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Answers: b.data.answers(), Labels: b.net.labelled(b.data), Layers: b.net.model.Names(), FLOPs: b.plan.Training.Work.FLOPs, Devices: b.devices, Note: b.plan.Note}
+	n, about := b.net, jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Layers: b.net.model.Names(), FLOPs: b.plan.Training.Work.FLOPs, Devices: b.devices, Note: b.plan.Note,
+		jobResults: jobResults{Answers: b.data.answers(), Labels: b.net.labelled(b.data)}}
 	if b.plan.Merged {
 		about.Epochs, about.Steps = 1, b.Epochs
 	}

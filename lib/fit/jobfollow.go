@@ -122,18 +122,28 @@ type jobDescription struct {
 	Net, Data     string
 	Epochs, Steps int // of an epoch
 	Batch, N      int
-	Labels        bool
-	Tests         int             // answers of the validation, 0 for none
-	Answers       float64         // of an example; 0: 1
-	Layers        []string        // their names
-	FLOPs         float64         // of a step; 0: not counted
-	Devices       int             `json:",omitempty"`
-	Note          string          `json:",omitempty"` // see History
-	Metrics       json.RawMessage `json:",omitempty"`
-	Sums          []int           `json:",omitempty"` // of each
-	Monitor       string          `json:",omitempty"` // the name of that result in the log
-	Maximize      bool            `json:",omitempty"`
-	KeepBest      bool            `json:",omitempty"`
+	Layers        []string // their names
+	FLOPs         float64  // of a step; 0: not counted
+	Devices       int      `json:",omitempty"`
+	Note          string   `json:",omitempty"` // see History
+	jobResults
+	jobGoal
+}
+
+// jobResults says what the results in the log are.
+type jobResults struct {
+	Labels  bool
+	Tests   int             // answers of the validation, 0 for none
+	Answers float64         // of an example; 0: 1
+	Metrics json.RawMessage `json:",omitempty"`
+	Sums    []int           `json:",omitempty"` // of each
+}
+
+// jobGoal says which result is judged, and how.
+type jobGoal struct {
+	Monitor  string `json:",omitempty"` // the name of that result in the log
+	Maximize bool   `json:",omitempty"`
+	KeepBest bool   `json:",omitempty"`
 }
 
 // describe writes down the metrics of a set. A function is written without what it does on

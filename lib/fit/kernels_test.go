@@ -208,7 +208,7 @@ func withKernels(t testing.TB, n *Net, s *Set, p plan.Part) plan.Part {
 type own struct{ optim.SGD }
 
 func (o own) Update(rate, t, w, g *graph.Node, m []*graph.Node) (*graph.Node, []*graph.Node) {
-	return o.SGD.Update(rate, t, w, g, m)
+	return optim.Update(o.SGD, rate, t, w, g, m)
 }
 
 // TestTune holds that the two forms of a step are timed, that what was found is

@@ -26,9 +26,8 @@ var longestTiming = 100 * time.Millisecond
 // whose epochs of Tried steps are too short to tell.
 func unmeasured(e tiling.Entry) bool { return e.Micros == 0 && e.Refused == "" }
 
-// faster says whether a step gains from other tilings than the usual ones, in µs,
-// more than the same step differs from one look to the next. By less than that the
-// MLP's in bf16 took XLA's update for its own, which is 11 kernels for 5.
+// faster says whether a step, in µs, gains more from other tilings than the usual ones
+// than the same step differs from one look to the next.
 func faster(usual, tried float64) bool { return tried < 0.98*usual }
 
 // choices notes the ops of the net's steps whose best tilings are not known, and returns

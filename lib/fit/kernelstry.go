@@ -46,16 +46,15 @@ func (n *Net) tilings() *tiling.Table {
 // stepKey names the training step of a net in the table. Of Flags it has what JSON makes
 // of them, as a recipe has.
 func (n *Net) stepKey(batch int) string {
-	var layers string
+	layers := sha256.New()
 	for i, l := range n.model.Layers {
 		title, kind := l.Title()
-		layers += fmt.Sprintf("%d %s %s;", i, title, kind)
+		fmt.Fprintf(layers, "%d %s %s;", i, title, kind)
 	}
 	for _, v := range n.layout.variables {
-		layers += fmt.Sprintf("%s %s;", v.name, v.shape)
+		fmt.Fprintf(layers, "%s %s;", v.name, v.shape)
 	}
-	sum := sha256.Sum256([]byte(layers))
-	key := fmt.Sprintf("step %s %x b%d %T%+v bf16 %t", n.model.Name, sum[:6], batch, n.config.Optimizer, n.config.Optimizer, n.config.BF16)
+	key := fmt.Sprintf("step %s %x b%d %T%+v bf16 %t", n.model.Name, layers.Sum(nil)[:6], batch, n.config.Optimizer, n.config.Optimizer, n.config.BF16)
 	if len(n.config.Flags) > 0 {
 		flags, _ := json.Marshal(n.config.Flags) // those it cannot write compile no program
 		key += " " + string(flags)

@@ -12,6 +12,7 @@ import (
 
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // slot is one array of a net's state.
@@ -26,11 +27,12 @@ type slot struct {
 
 // layout is what a net keeps in the session.
 type layout struct {
-	variables []slot      // of the model, in the order of its layers, and its random numbers
-	trained   []int       // which of them the optimizer changes
-	optimizer []Optimizer // that of each of those
-	moments   []slot      // optimizer state: for each trained variable, each of its optimizer's arrays
-	step      slot        // int32: training steps done
+	variables []slot            // of the model, in the order of its layers, and its random numbers
+	trained   []int             // which of them the optimizer changes
+	optimizer []optim.Optimizer // that of each of those
+	moments   []slot            // optimizer state: for each trained variable, each of its optimizer's arrays
+	ends      []int             // where those of each trained variable end
+	step      slot              // int32: training steps done
 }
 
 // rng is GoMLX's name for the state of a store's random numbers.
@@ -123,12 +125,13 @@ func (l layout) withStep() layout {
 }
 
 // train gives variable i an optimizer and its arrays.
-func (l *layout) train(o Optimizer, i int, v slot) {
+func (l *layout) train(o optim.Optimizer, i int, v slot) {
 	l.trained, l.optimizer = append(l.trained, i), append(l.optimizer, o)
-	title, moments := o.Title()
+	title, moments := optim.Title(o)
 	for _, m := range moments {
 		l.moments = append(l.moments, slot{name: title + "/" + m + "/" + v.name, shape: v.shape})
 	}
+	l.ends = append(l.ends, len(l.moments))
 }
 
 // each are the numbers of the trained variables.
@@ -142,13 +145,11 @@ func (l *layout) each() []int {
 
 // momentsOf are those of trained variable k among the moments of all.
 func momentsOf[T any](l *layout, k int, moments []T) []T {
-	at := 0
-	for _, o := range l.optimizer[:k] {
-		_, names := o.Title()
-		at += len(names)
+	from := 0
+	if k > 0 {
+		from = l.ends[k-1]
 	}
-	_, names := l.optimizer[k].Title()
-	return moments[at : at+len(names)]
+	return moments[from:l.ends[k]]
 }
 
 // all is the whole state, in the order in which programs take it.

@@ -43,19 +43,19 @@ func (n *Net) lockUnlessTraining(ctx context.Context, purpose string) (done func
 // lock keeps others from changing the net's arrays until done. It waits so long for their
 // locks.
 func (n *Net) lock(ctx context.Context, purpose string, wait time.Duration) (done func(), err error) {
-	if n.calling {
+	if n.hold == calling {
 		return nil, fmt.Errorf("fit: %s: OnEpoch or OnStep of its training %s it: want there what does not change the net, such as Evaluate, Predict or SaveWeights, or Control", n.name, purpose)
 	}
-	if n.locked {
+	if n.hold == locked {
 		return func() {}, nil
 	}
 	unlock, err := n.session.Lock(ctx, n.name+"/", purpose, wait)
 	if err != nil {
 		return nil, fmt.Errorf("fit: %w", err)
 	}
-	n.locked = true
+	n.hold = locked
 	return func() {
-		n.locked = false
+		n.hold = unlocked
 		unlock() // it fails where the session has gone, and the lock with it
 	}, nil
 }

@@ -34,20 +34,33 @@ type core struct {
 	model  models.Net
 	config Config
 
-	mu         sync.Mutex // protects following, and the arrays while a program runs
+	mu   sync.Mutex // protects following, and the arrays while a program runs
+	hold hold
+	attachment
+	traits
+	caches
+	hooks
+}
+
+// hold is who may change a net's arrays.
+type hold int
+
+const (
+	unlocked hold = iota // any program
+	locked               // this one
+	calling              // nobody: a callback of its training runs
+)
+
+// attachment is what a net is in the session.
+type attachment struct {
 	session    *session.Session
 	target     lower.Target
 	whole      *Net // that it is a part of; nil: it is none
 	ready      bool
 	readOnly   bool // another program's: its arrays are neither created nor removed
-	locked     bool // no other program can change its arrays
-	calling    bool // a callback of its training runs
 	arrayCount int  // of the net, in the session
 	inferred   bool // the model's Input is that of examples, not the user's
 	layout     layout
-	traits
-	caches
-	hooks
 }
 
 // traits are what a net is made of, as its layout is built.
@@ -90,7 +103,7 @@ type hooks struct {
 
 // Config says how a net is trained.
 type Config struct {
-	Optimizer Optimizer        // default: Adam{}
+	Optimizer optim.Optimizer  // default: Adam{}
 	Loss      losses.Loss      // default: CrossEntropy for labels, MSE for numbers
 	Step      func(*step.Step) // a training step of one's own, in place of Loss, called while programs are written
 	Metrics   []metrics.Metric

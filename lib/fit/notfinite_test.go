@@ -96,7 +96,7 @@ func unusable(t *testing.T, packed bool) {
 // an optimizer of one's own, and where a schedule makes the steps endless.
 func TestNotFiniteWrapped(t *testing.T) {
 	s := open(t)
-	for name, o := range map[string]Optimizer{
+	for name, o := range map[string]optim.Optimizer{
 		"clipped":   optim.Clipped{Optimizer: explosive{}, Norm: 1},
 		"groups":    optim.Groups{Optimizer: explosive{}},
 		"ema":       optim.EMA{Optimizer: explosive{}},

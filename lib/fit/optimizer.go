@@ -5,40 +5,16 @@ import (
 	"slices"
 	"strings"
 
-	. "github.com/gomlx/gomlx/core/graph"
-
 	"gaiden/lib/optim"
 	"gaiden/lib/session"
 )
 
-// Optimizer changes weights by their gradients, as those of package optim do. One with a
-// Rule, as they have, is compiled into fused kernels.
-type Optimizer interface {
-	Title() (name string, moments []string) // moments are the arrays kept for each weight
-	Rate() float64                          // the learning rate
-	// Update returns a weight and its arrays after step t, counted from 1; rate and t
-	// are float32 scalars.
-	Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node)
-}
-
-// clipped are all gradients of a step, as an optimizer that clips them wants them.
-func clipped(o Optimizer, gradients []*Node) []*Node {
-	if c, is := o.(optim.Clipper); is {
-		return c.Clip(gradients)
-	}
-	return gradients
-}
-
 // optimizerOf is the optimizer of a variable; nil: it is frozen.
-func (n *Net) optimizerOf(v slot) Optimizer {
-	o, is := n.config.Optimizer.(optim.Optimizer)
-	if !is || !v.shape.DType.IsFloat() {
+func (n *Net) optimizerOf(v slot) optim.Optimizer {
+	if !v.shape.DType.IsFloat() {
 		return n.config.Optimizer
 	}
-	if o = optim.For(o, v.name, v.shape); o == nil {
-		return nil
-	}
-	return o
+	return optim.For(n.config.Optimizer, v.name, v.shape)
 }
 
 // patternsFit proves that each pattern of the optimizer's groups, of LoRA and of Int8 is that of
@@ -47,11 +23,7 @@ func (n *Net) patternsFit(names []string) error {
 	if p := n.model.Unadapted(names); p != "" {
 		return fmt.Errorf("fit: %s: no layer matches the pattern %q of LoRA (dense layers) or Int8 (these and embeddings); %q matches all; the variables are %s", n.name, p, "*", strings.Join(names, ", "))
 	}
-	o, is := n.config.Optimizer.(optim.Optimizer)
-	if !is {
-		return nil
-	}
-	if p := optim.Unused(o, names); p != "" {
+	if p := optim.Unused(n.config.Optimizer, names); p != "" {
 		return fmt.Errorf("fit: %s: no variable matches %q of optim.Groups: want a layer, or a pattern such as \"body/*\", of some of %s", n.name, p, strings.Join(names, ", "))
 	}
 	return nil

@@ -305,7 +305,7 @@ func TestOptimizers(t *testing.T) {
 	o := readOracle(t)
 	tests := []struct {
 		name      string
-		optimizer Optimizer
+		optimizer optim.Optimizer
 	}{
 		{"sgd", optim.SGD{LearningRate: 0.05}},
 		{"sgd decay", optim.SGD{LearningRate: 0.05, WeightDecay: 0.1}},

@@ -35,7 +35,7 @@ import (
 // has halted, and the step.
 func (n *Net) packed() []slot {
 	var l []slot
-	_, moments := n.config.Optimizer.Title()
+	_, moments := optim.Title(n.config.Optimizer)
 	for _, kind := range append([]string{"trained"}, moments...) {
 		for k, part := range n.layout.parts() {
 			l = append(l, slot{name: fmt.Sprintf("packed/%s/%d", kind, k), shape: n.layout.shapeOf(part)})
@@ -123,7 +123,7 @@ func (t *trace) unpack(state []*Node) []*Node {
 	for k, part := range parts {
 		t.unpackPart(state[k], part, variables)
 	}
-	_, moments := t.net.config.Optimizer.Title()
+	_, moments := optim.Title(t.net.config.Optimizer)
 	at := len(parts) * (1 + len(moments))
 	means, others := l.untrained()
 	if len(means) > 0 {
@@ -174,9 +174,9 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 			now[0] = DivScalar(all[len(parts)], float64(c.Devices))
 		}
 	}
-	title, moments := n.config.Optimizer.Title()
+	title, moments := optim.Title(n.config.Optimizer)
 	t.mark(title + "/update")
-	gradients = clipped(n.config.Optimizer, gradients)
+	gradients = optim.ClipGradients(n.config.Optimizer, gradients)
 	next = make([]*Node, len(parts)*(1+len(moments)))
 	halted := Max(Max(state[len(state)-1], t.anyNotFinite(f.mean)), t.tooLarge(sums, rate))
 	bounded := optim.Bounded(n.config.Optimizer)
@@ -186,7 +186,7 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 		for i := range moments {
 			m = append(m, state[(1+i)*len(parts)+k])
 		}
-		next[k], m = n.config.Optimizer.Update(rate, number, state[k], gradients[k], m)
+		next[k], m = optim.Update(n.config.Optimizer, rate, number, state[k], gradients[k], m)
 		for i := range moments {
 			next[(1+i)*len(parts)+k] = m[i]
 		}
@@ -270,7 +270,7 @@ func (t *trace) anyNotFinite(x *Node) *Node {
 func (n *Net) packProgram() (*hlo.Program, error) {
 	return n.trace("pack", func(t *trace) []*Node {
 		all := t.slots(n.layout.all())
-		_, titles := n.config.Optimizer.Title()
+		_, titles := optim.Title(n.config.Optimizer)
 		place := map[int]int{} // of a variable's moments
 		for k, i := range n.layout.trained {
 			place[i] = len(n.layout.variables) + k*len(titles)
@@ -305,7 +305,7 @@ func (n *Net) unpackProgram() (*hlo.Program, error) {
 		state := t.slots(n.packed())
 		out := t.unpack(state)
 		parts := n.layout.parts()
-		_, titles := n.config.Optimizer.Title()
+		_, titles := optim.Title(n.config.Optimizer)
 		moments := make([][]*Node, len(titles))
 		for k := range moments {
 			moments[k] = make([]*Node, len(n.layout.variables))

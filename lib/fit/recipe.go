@@ -24,7 +24,7 @@ type recipe struct {
 	LoRA     models.LoRA
 	Int8     []string
 
-	Optimizer Optimizer
+	Optimizer optim.Optimizer
 	Loss      losses.Loss
 	Metrics   []metrics.Metric
 	Seed      int64

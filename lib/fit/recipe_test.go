@@ -147,7 +147,7 @@ func TestNoRecipe(t *testing.T) {
 // of their packages: each exported struct with a method that makes it one.
 func TestKinds(t *testing.T) {
 	functions := []string{"losses.Func", "losses.Joint", "metrics.Of", "models.Scan", "models.Net"} // or hold some
-	for _, of := range []struct{ name, method string }{{"models", "Apply"}, {"losses", "Apply"}, {"metrics", "Apply"}, {"optim", "Update"}, {"optim", "Factor"}} {
+	for _, of := range []struct{ name, method string }{{"models", "Apply"}, {"losses", "Apply"}, {"metrics", "Apply"}, {"optim", "Rule"}, {"optim", "Factor"}} {
 		files, err := filepath.Glob("../" + of.name + "/*.go")
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/elementwise"
 	"gaiden/lib/engine/fieldtest"
 	"gaiden/lib/losses"
 	"gaiden/lib/models"
@@ -25,7 +26,7 @@ func linear(units int) models.Net {
 func TestSettings(t *testing.T) {
 	s := open(t)
 	nan, inf := math.NaN(), math.Inf(1)
-	of := func(o Optimizer) Config { return Config{Optimizer: o} }
+	of := func(o optim.Optimizer) Config { return Config{Optimizer: o} }
 	var none *optim.Adam
 	tests := []struct {
 		config Config
@@ -42,7 +43,7 @@ func TestSettings(t *testing.T) {
 		{of(custom{inf}), "LearningRate of custom is +Inf"}, {of(custom{nan}), "LearningRate of custom is NaN"},
 	}
 	for _, bad := range []float64{-1, nan, inf, -inf, 1e39} { // 1e39 is no float32
-		for name, o := range map[string]Optimizer{
+		for name, o := range map[string]optim.Optimizer{
 			"LearningRate of sgd": optim.SGD{LearningRate: bad}, "Momentum of momentum": optim.SGD{Momentum: bad}, "WeightDecay of sgd": optim.SGD{WeightDecay: bad},
 			"LearningRate of adam": optim.Adam{LearningRate: bad}, "Beta1 of adam": optim.Adam{Beta1: bad}, "Beta2 of adam": optim.Adam{Beta2: bad}, "Epsilon of adam": optim.Adam{Epsilon: bad}, "WeightDecay of adam": optim.Adam{WeightDecay: bad},
 			"LearningRate of adadelta": optim.AdaDelta{LearningRate: bad}, "Rho of adadelta": optim.AdaDelta{Rho: bad}, "Epsilon of adadelta": optim.AdaDelta{Epsilon: bad}, "WeightDecay of adadelta": optim.AdaDelta{WeightDecay: bad},
@@ -76,7 +77,7 @@ func TestEveryNumber(t *testing.T) {
 		switch x := setting.(type) {
 		case Config:
 			c = x
-		case Optimizer:
+		case optim.Optimizer:
 			c.Optimizer = x
 		case Train:
 			run = x
@@ -95,8 +96,9 @@ type custom struct{ rate float64 }
 
 func (custom) Title() (string, []string) { return "custom", nil }
 func (c custom) Rate() float64           { return c.rate }
+func (custom) Rule() *elementwise.Rule   { return nil }
 func (custom) Update(rate, t, w, g *graph.Node, m []*graph.Node) (*graph.Node, []*graph.Node) {
-	return optim.SGD{}.Update(rate, t, w, g, m)
+	return optim.Update(optim.SGD{}, rate, t, w, g, m)
 }
 
 // TestTrainSettings holds the same of a run, of Train and of a job.

@@ -20,25 +20,30 @@ import (
 
 // stepWriter writes one training step.
 type stepWriter struct {
-	t                  *trace
-	part               plan.Part
-	variables, moments []*Node // as they are now
-	rate, number       *Node   // number is that of the step, from 1
-	loss               []*Node // of each Minimize
-	added              []*Node // by layers, and not taken by Added yet
-	names              []string
-	reports            []*Node
-	adapted            []*Node                // variables by Adapted; nil outside of it
-	past               map[int]map[*Node]bool // values of trained variables before each Minimize
-	training           bool
-	gradients          []*Node // of the sum of losses of a part of a batch, which Minimize leaves to Accumulate
-	calls              []int   // of Minimize so far, for each trained variable
-	all                []int   // that a step does; nil: not known yet
+	t         *trace
+	variables []*Node // as they are now
+	loss      []*Node // of each Minimize
+	added     []*Node // by layers, and not taken by Added yet
+	names     []string
+	reports   []*Node
+	adapted   []*Node       // variables by Adapted; nil outside of it
+	train     *stepTraining // nil: a test, in which no weight changes
+}
+
+// stepTraining is what a training step has besides.
+type stepTraining struct {
+	part         plan.Part
+	moments      []*Node                // as they are now
+	rate, number *Node                  // number is that of the step, from 1
+	past         map[int]map[*Node]bool // values of trained variables before each Minimize
+	gradients    []*Node                // of the sum of losses of a part of a batch, which Minimize leaves to Accumulate
+	calls        []int                  // of Minimize so far, for each trained variable
+	all          []int                  // that a step does; nil: not known yet
 }
 
 // ForwardInputs and the others are [step.Writer]'s.
 func (w *stepWriter) ForwardInputs(in models.Inputs) *Node {
-	return w.noting(w.t.apply(in, w.training))
+	return w.noting(w.t.apply(in, w.train != nil))
 }
 
 // noting notes what the layers that gave y have added to the loss.
@@ -67,7 +72,7 @@ func (w *stepWriter) Apply(layer string, x *Node) *Node {
 	if t.net.config.narrows() && x.DType().IsFloat() {
 		x = ConvertDType(x, t.net.config.float())
 	}
-	return w.noting(t.building(w.training, func() *Node { return t.net.model.Layer(i, layer, t.store.RootScope(), x, t.mark) }))
+	return w.noting(t.building(w.train != nil, func() *Node { return t.net.model.Layer(i, layer, t.store.RootScope(), x, t.mark) }))
 }
 
 func (w *stepWriter) Random(normal bool, shape shapes.Shape) *Node {
@@ -84,7 +89,7 @@ func (w *stepWriter) Minimize(loss *Node, layers ...string) {
 	}
 	of := w.trained("Minimize", layers)
 	w.loss = append(w.loss, StopGradient(loss))
-	if w.training {
+	if w.train != nil {
 		w.minimize(loss, of)
 	}
 }
@@ -134,7 +139,7 @@ func (w *stepWriter) Follow(part, other string, decay float64) {
 		if !is || !all[j].shape.Equal(v.shape) {
 			panic(fmt.Errorf("Step.Follow of %q and %q: the second has no %s of shape %s: want two parts of %s with the same layers", part, other, name, v.shape, w.t.net.model.Name))
 		}
-		if found++; w.training {
+		if found++; w.train != nil {
 			w.variables[i] = StopGradient(Add(MulScalar(w.variables[i], decay), MulScalar(w.variables[j], 1-decay)))
 		}
 	}
@@ -172,8 +177,8 @@ func (n *Net) outline(s *Set, batch int) (*stepOutline, error) {
 	_, err := n.trace("step", func(t *trace) []*Node {
 		variables, moments := t.variables(), t.slots(n.layout.moments)
 		b := t.gather(batch, s, t.sources(s), func(a *Node) *Node { return Slice(a, AxisRange(0, batch)) })
-		w := t.step(variables, moments, b, t.scalar(float32(0)), t.scalar(float32(1)), nil, plan.Part{Batch: batch, Devices: 1}, true)
-		o.calls, o.losses, o.reports = w.calls, len(w.loss), w.names
+		w := t.step(variables, b, &stepTraining{part: plan.Part{Batch: batch, Devices: 1}, moments: moments, rate: t.scalar(float32(0)), number: t.scalar(float32(1))})
+		o.calls, o.losses, o.reports = w.train.calls, len(w.loss), w.names
 		return w.loss
 	})
 	if err != nil {
@@ -211,11 +216,14 @@ func (w *stepWriter) call(s *step.Step) {
 	w.t.net.config.Step(s)
 }
 
-// step writes a step of one's own. calls is how often it minimizes for each trained variable.
-func (t *trace) step(variables, moments []*Node, b batch, rate, number *Node, calls []int, c plan.Part, training bool) *stepWriter {
+// step writes a step of one's own: of a training, or of a test.
+func (t *trace) step(variables []*Node, b batch, train *stepTraining) *stepWriter {
 	t.set(variables)
-	w := &stepWriter{t: t, part: c, variables: variables, moments: moments, rate: rate, number: number, training: training, calls: make([]int, len(t.net.layout.trained)), all: calls}
-	w.call(&step.Step{X: b.in["x"], In: b.in, Y: b.y, V: b.v, Training: training, Writer: w})
+	if train != nil {
+		train.calls, train.past = make([]int, len(t.net.layout.trained)), map[int]map[*Node]bool{}
+	}
+	w := &stepWriter{t: t, variables: variables, train: train}
+	w.call(&step.Step{X: b.in["x"], In: b.in, Y: b.y, V: b.v, Training: train != nil, Writer: w})
 	if len(w.loss) == 0 {
 		panic(fmt.Errorf("Config.Step minimizes nothing: want Step.Minimize of a loss"))
 	}
@@ -245,11 +253,12 @@ func (t *trace) trainStep(s *Set, variables, moments []*Node, b batch, rate, num
 	if err != nil {
 		panic(err)
 	}
+	train := &stepTraining{part: c, moments: moments, rate: rate, number: number, all: o.calls}
 	if c.Accumulate > 1 {
-		return t.accumulateStep(s, variables, moments, b, rate, number, c, o)
+		return t.accumulateStep(s, variables, b, train)
 	}
-	w := t.step(variables, moments, b, rate, number, o.calls, c, true)
-	if !slices.Equal(w.calls, o.calls) || !slices.Equal(w.names, o.reports) {
+	w := t.step(variables, b, train)
+	if !slices.Equal(w.train.calls, o.calls) || !slices.Equal(w.names, o.reports) {
 		panic(fmt.Errorf("Config.Step is not the same for each batch: want the same calls of Minimize and Report"))
 	}
 	f := stepResult{mean: w.total(), weight: t.scalar(float32(c.Batch)), right: t.scalar(float32(0)), variables: w.variables, measured: w.measured(t.scalar(float32(c.Share())))}
@@ -257,26 +266,26 @@ func (t *trace) trainStep(s *Set, variables, moments []*Node, b batch, rate, num
 		t.reduce(&f, c.Devices)
 		f.mean = DivScalar(f.mean, float64(c.Devices))
 	}
-	return append(slices.Clone(f.variables), w.moments...), f.row()
+	return append(slices.Clone(f.variables), w.train.moments...), f.row()
 }
 
 // accumulateStep is trainStep for a batch in parts, of a step that minimizes once.
-func (t *trace) accumulateStep(s *Set, variables, moments []*Node, b batch, rate, number *Node, c plan.Part, o *stepOutline) (next []*Node, row *Node) {
-	var of []int
-	for k, n := range o.calls {
+func (t *trace) accumulateStep(s *Set, variables []*Node, b batch, train *stepTraining) (next []*Node, row *Node) {
+	c, of := train.part, []int(nil)
+	for k, n := range train.all {
 		if n > 0 {
 			of = append(of, k)
 		}
 	}
 	f := t.addedUp(variables, b, s, c, of, func(now []*Node, p batch, _ []*Node) stepResult {
-		w := t.step(now, nil, p, rate, number, o.calls, c, true)
+		w := t.step(now, p, &stepTraining{part: c})
 		examples := t.scalar(float32(c.Share() / c.Accumulate))
-		return stepResult{mean: Mul(w.loss[0], examples), weight: examples, right: t.scalar(float32(0)), gradients: w.gradients, variables: w.variables, measured: w.measured(examples)}
+		return stepResult{mean: Mul(w.loss[0], examples), weight: examples, right: t.scalar(float32(0)), gradients: w.train.gradients, variables: w.variables, measured: w.measured(examples)}
 	})
 	if c.Split {
 		t.reduce(&f, c.Devices)
 	}
-	v, m := t.update(f, of, moments, rate, number)
+	v, m := t.update(f, of, train.moments, train.rate, train.number)
 	return append(v, m...), f.row()
 }
 
@@ -284,7 +293,7 @@ func (t *trace) accumulateStep(s *Set, variables, moments []*Node, b batch, rate
 // of all.
 func (t *trace) scoreStep(variables []*Node, b batch, mask *Node) *Node {
 	n := t.net.ordered(b.in)[0].Shape().Dimensions[0]
-	w := t.step(variables, nil, b, nil, nil, nil, plan.Part{Batch: n, Devices: 1}, false)
+	w := t.step(variables, b, nil)
 	weight := t.scalar(float32(n))
 	if mask != nil {
 		weight = ReduceAllSum(mask)
@@ -347,27 +356,27 @@ func (w *stepWriter) trained(call string, layers []string) (of []int) {
 
 // minimize is a step of the optimizer on some trained variables.
 func (w *stepWriter) minimize(loss *Node, of []int) {
-	t, l := w.t, &w.t.net.layout
+	t, l, s := w.t, &w.t.net.layout, w.train
 	var wrt []*Node
 	for _, k := range of {
 		wrt = append(wrt, w.variables[l.trained[k]])
 	}
 	for _, k := range of {
-		if len(w.past[k]) > 0 && gradient.Reached(loss, w.past[k]) != nil {
+		if len(s.past[k]) > 0 && gradient.Reached(loss, s.past[k]) != nil {
 			panic(fmt.Errorf("Step.Minimize: the loss was computed from %s before an earlier Minimize changed it: want Apply and the loss once more after that, one Minimize of both losses, or StopGradient", l.variables[l.trained[k]].name))
 		}
 	}
 	hasGradient(loss, wrt)
 	t.mark("loss/backward")
-	if w.part.Accumulate > 1 {
-		w.gradients = gradient.Final(MulScalar(loss, float64(w.part.Share()/w.part.Accumulate)), wrt...)
+	if s.part.Accumulate > 1 {
+		s.gradients = gradient.Final(MulScalar(loss, float64(s.part.Share()/s.part.Accumulate)), wrt...)
 		return
 	}
 	gradients := gradient.Final(loss, wrt...)
-	if w.part.Split {
+	if s.part.Split {
 		t.allReduceFlat(gradients, nil, nil)
 		for i, g := range gradients {
-			gradients[i] = DivScalar(g, float64(w.part.Devices))
+			gradients[i] = DivScalar(g, float64(s.part.Devices))
 		}
 	}
 	if t.net.target.CPU() {
@@ -375,23 +384,20 @@ func (w *stepWriter) minimize(loss *Node, of []int) {
 	}
 	f := stepResult{variables: t.buffers(w.variables), gradients: gradients}
 	for _, k := range of {
-		number := w.number
-		if w.all != nil && w.all[k] > 1 { // the optimizer counts its own steps
-			number = AddScalar(MulScalar(AddScalar(number, -1), float64(w.all[k])), float64(w.calls[k]+1))
+		number := s.number
+		if s.all != nil && s.all[k] > 1 { // the optimizer counts its own steps
+			number = AddScalar(MulScalar(AddScalar(number, -1), float64(s.all[k])), float64(s.calls[k]+1))
 		}
 		f.numbers = append(f.numbers, number)
-		w.calls[k]++
-	}
-	if w.past == nil {
-		w.past = map[int]map[*Node]bool{}
+		s.calls[k]++
 	}
 	for i, k := range of {
-		if w.past[k] == nil {
-			w.past[k] = map[*Node]bool{}
+		if s.past[k] == nil {
+			s.past[k] = map[*Node]bool{}
 		}
-		w.past[k][wrt[i]] = true
+		s.past[k][wrt[i]] = true
 	}
-	w.variables, w.moments = t.update(f, of, w.moments, w.rate, w.number)
+	w.variables, s.moments = t.update(f, of, s.moments, s.rate, s.number)
 	for _, k := range of { // a later loss has no gradient by way of this update
 		i := l.trained[k]
 		w.variables[i] = Identity(StopGradient(w.variables[i]))

@@ -11,6 +11,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/elementwise"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
@@ -23,7 +24,7 @@ func TestFeedForward(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		net           models.Net
-		opt           Optimizer
+		opt           optim.Optimizer
 		feedForward   bool
 		least, bounds float64 // FLOPs a byte
 	}{
@@ -156,7 +157,7 @@ func TestGraphs(t *testing.T) {
 		{"large, on a CPU", "cpu", 1, 2000, false, nil, nil, nil},
 		{"with convolutions, on a CPU", "cpu", 1, 100, true, nil, nil, nil},
 	} {
-		n := &Net{core: &core{name: "n", target: played(tt.platform, ""), config: Config{Flags: tt.flags}}}
+		n := &Net{core: &core{name: "n", attachment: attachment{target: played(tt.platform, "")}, config: Config{Flags: tt.flags}}}
 		p, err := n.traceFor(tt.devices, "ops", func(t *trace) []*Node {
 			y := Parameter(t.g, "x", shapes.Make(dtypes.Float32, 1, 4, 4, 1))
 			if tt.convolves {
@@ -173,5 +174,44 @@ func TestGraphs(t *testing.T) {
 		if got := n.flags(p, tt.donate); !maps.Equal(got, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
+	}
+}
+
+// ruleCounter is SGD that counts how often somebody wants its rule.
+type ruleCounter struct {
+	optim.SGD
+	rules *int
+}
+
+func (o ruleCounter) Rule() *elementwise.Rule {
+	*o.rules++
+	return o.SGD.Rule()
+}
+
+// TestRules holds that the rule of an optimizer is not built anew for each variable and each
+// other one, while a step of a deep net is written.
+func TestRules(t *testing.T) {
+	rules := map[int]int{}
+	for _, layers := range []int{10, 40} {
+		net, n := models.Net{Input: []int{2}}, 0
+		for range layers {
+			net.Layers = append(net.Layers, models.Dense{Units: 2})
+		}
+		of := New("deep", net, Config{Optimizer: ruleCounter{optim.SGD{Momentum: 0.9}, &n}})
+		of.target = played("cpu", "")
+		if _, err := of.buildLayout(); err != nil {
+			t.Fatal(err)
+		}
+		s, err := of.check("data", Data{X: make([]float32, 8), Y: make([]int32, 4)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := of.epochProgram(s, of.plainSteps(2, 2)); err != nil {
+			t.Fatal(err)
+		}
+		rules[layers] = n
+	}
+	if rules[40] > 5*rules[10] {
+		t.Errorf("got %d rules for 10 layers and %d for 40: want four times as many", rules[10], rules[40])
 	}
 }

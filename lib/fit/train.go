@@ -117,7 +117,6 @@ type run struct {
 	data *Set
 	plan *plan.Plan
 	epochParts
-	source *source // of a stream
 	deviceState
 	queue
 	pace
@@ -126,8 +125,9 @@ type run struct {
 	control
 }
 
-// epochParts are the programs of an epoch.
+// epochParts are the examples and the programs of an epoch.
 type epochParts struct {
+	source           *source          // of a stream; nil: of a set
 	order            *session.Program // of the examples
 	main, odd, tail  portion
 	final, cut       portion // main and what is left over of a last epoch that is shorter
@@ -336,21 +336,29 @@ func (r *run) prepare() error {
 		r.net.prepare("pack", r.net.packProgram, nil)
 		r.net.prepare("unpack", r.net.unpackProgram, nil)
 	}
+	r.compile(&r.main)
+	if !r.net.target.CPU() { // whose processors the first steps do not need
+		r.compileRest()
+	}
 	if err := r.ready(&r.main); err != nil {
 		return err
 	}
-	r.compile(&r.odd)
-	r.compile(&r.tail)
-	r.compile(&r.final)
-	r.compile(&r.cut)
-	if r.Validation != nil {
-		r.net.tester(r.Validation)
-	}
+	r.compileRest()
 	err := r.distribute()
 	if err == nil && order != nil {
 		r.order, err = r.wait(r.ctx, order)
 	}
 	return err
+}
+
+// compileRest begins to compile what comes after the main portion.
+func (r *run) compileRest() {
+	for _, p := range []*portion{&r.odd, &r.tail, &r.final, &r.cut} {
+		r.compile(p)
+	}
+	if r.Validation != nil {
+		r.net.tester(r.Validation)
+	}
 }
 
 // portions are those of an epoch, in order.

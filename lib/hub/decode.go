@@ -35,29 +35,7 @@ func (t *Tokenizer) addDecoder(s section) error {
 			return []string{string(b)}
 		})
 	case "ByteFallback":
-		add(func(all []string) (out []string) {
-			var run []byte
-			flush := func() {
-				if utf8.Valid(run) {
-					out = append(out, string(run))
-				} else {
-					out = append(out, strings.Repeat("\uFFFD", len(run)))
-				}
-				run = nil
-			}
-			for _, token := range all {
-				if strings.HasPrefix(token, "<0x") && len(token) == 6 && token[5] == '>' {
-					if b, err := strconv.ParseUint(token[3:5], 16, 8); err == nil {
-						run = append(run, byte(b))
-						continue
-					}
-				}
-				flush()
-				out = append(out, token)
-			}
-			flush()
-			return out
-		})
+		add(joinBytes)
 	case "Fuse":
 		add(func(all []string) []string { return []string{strings.Join(all, "")} })
 	case "Replace":
@@ -115,6 +93,31 @@ func (t *Tokenizer) addDecoder(s section) error {
 		return fmt.Errorf("got a %s: want ByteLevel, ByteFallback, Fuse, Replace, Strip, Metaspace, WordPiece or BPEDecoder", s.Type)
 	}
 	return nil
+}
+
+// joinBytes are tokens of which those such as <0x41> have become text.
+func joinBytes(all []string) (out []string) {
+	var run []byte
+	flush := func() {
+		if utf8.Valid(run) {
+			out = append(out, string(run))
+		} else {
+			out = append(out, strings.Repeat("\uFFFD", len(run)))
+		}
+		run = nil
+	}
+	for _, token := range all {
+		if strings.HasPrefix(token, "<0x") && len(token) == 6 && token[5] == '>' {
+			if b, err := strconv.ParseUint(token[3:5], 16, 8); err == nil {
+				run = append(run, byte(b))
+				continue
+			}
+		}
+		flush()
+		out = append(out, token)
+	}
+	flush()
+	return out
 }
 
 // cleanup takes the spaces away that English has none of.

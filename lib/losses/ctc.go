@@ -49,92 +49,111 @@ func (l CTC) Apply(out, labels, v *Node) (loss, weight *Node) {
 	}
 	d := out.Shape().Dimensions
 	must(l, d[2])
-	g, n, steps, length := out.Graph(), d[0], d[1], labels.Shape().Dimensions[1]
-	slots := 2*length + 1
 	max := StopGradient(ReduceAndKeep(out, ReduceMax, -1))
 	z := StopGradient(Sub(out, max))
 	p := Sub(z, Log(ReduceAndKeep(Exp(z), ReduceSum, -1)))
 
-	// A slot between labels, and before and after them, is a blank.
-	there := GreaterOrEqual(labels, ZerosLike(labels))
-	lengths := ReduceSum(ConvertDType(there, dtypes.Int32), -1)
-	blank := AddScalar(ZerosLike(labels), float64(l.Blank))
-	with := Reshape(Stack([]*Node{blank, Where(there, labels, blank)}, 2), n, 2*length)
-	with = Concatenate([]*Node{with, Slice(blank, AxisRange(), AxisRange(0, 1))}, 1)
-	hot := OneHot(with, d[2], dtypes.Float32)                         // [n slots classes]
-	emit := TransposeAllAxes(Einsum("ntc,nsc->nts", p, hot), 1, 0, 2) // [steps n slots]
-	place := Iota(g, shapes.Make(dtypes.Int32, n, slots), 1)
-	end := BroadcastToDims(InsertAxes(MulScalar(lengths, 2), -1), n, slots)
-	off := Scalar(g, dtypes.Float32, never)
-	only := func(here, x *Node) *Node { return Where(here, x, BroadcastToDims(off, n, slots)) }
-	shift := func(x *Node, by int) *Node { // the value of the slot by slots before, or behind
-		pad := BroadcastToDims(off, n, abs(by))
-		if by > 0 {
-			return Concatenate([]*Node{pad, Slice(x, AxisRange(), AxisRange(0, slots-by))}, 1)
-		}
-		return Concatenate([]*Node{Slice(x, AxisRange(), AxisRange(-by, slots)), pad}, 1)
-	}
-	label := ConvertDType(with, dtypes.Float32)
-	odd := Equal(ModScalar(place, 2), OnesLike(place))
-	skips := func(by int) *Node { // a label may follow another one at once
-		return LogicalAnd(odd, NotEqual(label, shift(label, by)))
-	}
-	inside := LessOrEqual(place, end)
-	first := LessOrEqual(place, OnesLike(place))
-	last := GreaterOrEqual(place, AddScalar(end, -1))
-
-	// pass is log of the sums over all ways to (or from) each slot at each step.
-	pass := func(begins *Node, by int) *Node {
-		skip := skips(2 * by)
-		start, step := 0, 1
-		if by < 0 {
-			start, step = steps-1, -1
-		}
-		at := func(i *Node) *Node {
-			return Reshape(DynamicSlice(emit, []*Node{i, ZerosLike(i), ZerosLike(i)}, []int{1, n, slots}), n, slots)
-		}
-		limit, one := Scalar(g, dtypes.Int32, steps-1), Scalar(g, dtypes.Int32, 1)
-		by1, from := Scalar(g, dtypes.Int32, step), Scalar(g, dtypes.Int32, start) // here: constants of a loop cannot be used after it
-		now := only(LogicalAnd(begins, inside), Reshape(Slice(emit, AxisRange(start, start+1)), n, slots))
-		all := BroadcastToDims(off, steps, n, slots)
-		all = DynamicUpdateSlice(all, InsertAxes(now, 0), []*Node{Scalar(g, dtypes.Int32, start), Scalar(g, dtypes.Int32, 0), Scalar(g, dtypes.Int32, 0)})
-		if steps == 1 {
-			return all
-		}
-		parameters := func(g *Graph) (i, now, all *Node) {
-			return Parameter(g, "i", shapes.Make(dtypes.Int32)), Parameter(g, "now", shapes.Make(dtypes.Float32, n, slots)), Parameter(g, "all", shapes.Make(dtypes.Float32, steps, n, slots))
-		}
-		cond := NewClosure(g, func(g *Graph) []*Node {
-			i, _, _ := parameters(g)
-			return []*Node{LessThan(i, limit)}
-		})
-		body := NewClosure(g, func(g *Graph) []*Node {
-			i, now, all := parameters(g)
-			next := Add(i, one)
-			t := Add(Mul(next, by1), from)
-			one, two := shift(now, by), only(skip, shift(now, 2*by))
-			most := Max(now, Max(one, two))
-			sum := Add(Exp(Sub(now, most)), Add(Exp(Sub(one, most)), Exp(Sub(two, most))))
-			now = only(inside, Add(Add(most, Log(sum)), at(t)))
-			return []*Node{next, now, DynamicUpdateSlice(all, InsertAxes(now, 0), []*Node{t, ZerosLike(t), ZerosLike(t)})}
-		})
-		return While(cond, body, Scalar(g, dtypes.Int32, 0), now, all)[2]
-	}
-	forward, backward := pass(first, 1), pass(last, -1)
-	final := only(LogicalAnd(last, inside), Reshape(Slice(forward, AxisRange(steps-1, steps)), n, slots))
+	a := l.align(labels, p)
+	forward, backward := a.pass(a.first, 1), a.pass(a.last, -1)
+	final := a.only(LogicalAnd(a.last, a.inside), Reshape(Slice(forward, AxisRange(a.steps-1, a.steps)), a.n, a.slots))
 	most := ReduceAndKeep(final, ReduceMax, 1)
-	total := Add(Reshape(most, n), Log(ReduceSum(Exp(Sub(final, most)), 1))) // [n]
-	fits := GreaterThan(total, Scalar(g, dtypes.Float32, never/2))
+	total := Add(Reshape(most, a.n), Log(ReduceSum(Exp(Sub(final, most)), 1))) // [n]
+	fits := GreaterThan(total, Scalar(a.g, dtypes.Float32, never/2))
 	value := Where(fits, Neg(total), ZerosLike(total))
 
 	// The gradient by logits: their softmax less how probable each class is at each step.
-	ways := Sub(Sub(Add(forward, backward), emit), BroadcastToDims(Reshape(total, 1, n, 1), steps, n, slots))
-	at := Einsum("tns,nsc->ntc", Exp(MinScalar(ways, 0)), hot)
-	slope := Where(BroadcastToDims(Reshape(fits, n, 1, 1), d...), Sub(Exp(p), at), ZerosLike(p))
+	ways := Sub(Sub(Add(forward, backward), a.emit), BroadcastToDims(Reshape(total, 1, a.n, 1), a.steps, a.n, a.slots))
+	at := Einsum("tns,nsc->ntc", Exp(MinScalar(ways, 0)), a.hot)
+	slope := Where(BroadcastToDims(Reshape(fits, a.n, 1, 1), d...), Sub(Exp(p), at), ZerosLike(p))
 	out = IdentityWithCustomGradient(out, func(out, v *Node) *Node { return gradient.Once([]*Node{v}, []*Node{out}, "losses.CTC")[0] })
 	linear := rowSums(Mul(out, StopGradient(slope)))
 	value = Add(StopGradient(value), Sub(linear, StopGradient(linear)))
 	return weightedExamples(value, v)
+}
+
+// alignment is the slots that labels have: one for each, and between them, and before and
+// after them, one for a blank.
+type alignment struct {
+	g               *Graph
+	n, steps, slots int
+	hot             *Node // [n slots classes]: the class of each slot
+	emit            *Node // [steps n slots]: log of its probability at each step
+	label, off      *Node // [n slots]: the classes as numbers; a scalar: the log of what cannot be
+	odd, inside     *Node // [n slots]: the slots of labels; those that an example has
+	first, last     *Node // [n slots]: where a way may begin, and end
+}
+
+// align makes the slots of labels for the logs of probabilities [n steps classes].
+func (l CTC) align(labels, p *Node) *alignment {
+	d, length := p.Shape().Dimensions, labels.Shape().Dimensions[1]
+	a := &alignment{g: p.Graph(), n: d[0], steps: d[1], slots: 2*length + 1}
+	there := GreaterOrEqual(labels, ZerosLike(labels))
+	lengths := ReduceSum(ConvertDType(there, dtypes.Int32), -1)
+	blank := AddScalar(ZerosLike(labels), float64(l.Blank))
+	with := Reshape(Stack([]*Node{blank, Where(there, labels, blank)}, 2), a.n, 2*length)
+	with = Concatenate([]*Node{with, Slice(blank, AxisRange(), AxisRange(0, 1))}, 1)
+	a.hot = OneHot(with, d[2], dtypes.Float32)
+	a.emit = TransposeAllAxes(Einsum("ntc,nsc->nts", p, a.hot), 1, 0, 2)
+	place := Iota(a.g, shapes.Make(dtypes.Int32, a.n, a.slots), 1)
+	end := BroadcastToDims(InsertAxes(MulScalar(lengths, 2), -1), a.n, a.slots)
+	a.off = Scalar(a.g, dtypes.Float32, never)
+	a.label = ConvertDType(with, dtypes.Float32)
+	a.odd = Equal(ModScalar(place, 2), OnesLike(place))
+	a.inside = LessOrEqual(place, end)
+	a.first = LessOrEqual(place, OnesLike(place))
+	a.last = GreaterOrEqual(place, AddScalar(end, -1))
+	return a
+}
+
+// only is x where here is true.
+func (a *alignment) only(here, x *Node) *Node {
+	return Where(here, x, BroadcastToDims(a.off, a.n, a.slots))
+}
+
+// shift has for each slot the value of the slot by slots before, or behind.
+func (a *alignment) shift(x *Node, by int) *Node {
+	pad := BroadcastToDims(a.off, a.n, abs(by))
+	if by > 0 {
+		return Concatenate([]*Node{pad, Slice(x, AxisRange(), AxisRange(0, a.slots-by))}, 1)
+	}
+	return Concatenate([]*Node{Slice(x, AxisRange(), AxisRange(-by, a.slots)), pad}, 1)
+}
+
+// pass is log of the sums over all ways to (or from) each slot at each step: [steps n slots].
+func (a *alignment) pass(begins *Node, by int) *Node {
+	g := a.g
+	skip := LogicalAnd(a.odd, NotEqual(a.label, a.shift(a.label, 2*by))) // a label may follow another one at once
+	start, step := 0, 1
+	if by < 0 {
+		start, step = a.steps-1, -1
+	}
+	limit, one := Scalar(g, dtypes.Int32, a.steps-1), Scalar(g, dtypes.Int32, 1)
+	by1, from := Scalar(g, dtypes.Int32, step), Scalar(g, dtypes.Int32, start) // here: constants of a loop cannot be used after it
+	now := a.only(LogicalAnd(begins, a.inside), Reshape(Slice(a.emit, AxisRange(start, start+1)), a.n, a.slots))
+	all := BroadcastToDims(a.off, a.steps, a.n, a.slots)
+	all = DynamicUpdateSlice(all, InsertAxes(now, 0), []*Node{Scalar(g, dtypes.Int32, start), Scalar(g, dtypes.Int32, 0), Scalar(g, dtypes.Int32, 0)})
+	if a.steps == 1 {
+		return all
+	}
+	parameters := func(g *Graph) (i, now, all *Node) {
+		return Parameter(g, "i", shapes.Make(dtypes.Int32)), Parameter(g, "now", shapes.Make(dtypes.Float32, a.n, a.slots)), Parameter(g, "all", shapes.Make(dtypes.Float32, a.steps, a.n, a.slots))
+	}
+	cond := NewClosure(g, func(g *Graph) []*Node {
+		i, _, _ := parameters(g)
+		return []*Node{LessThan(i, limit)}
+	})
+	body := NewClosure(g, func(g *Graph) []*Node {
+		i, now, all := parameters(g)
+		next := Add(i, one)
+		t := Add(Mul(next, by1), from)
+		emit := Reshape(DynamicSlice(a.emit, []*Node{t, ZerosLike(t), ZerosLike(t)}, []int{1, a.n, a.slots}), a.n, a.slots)
+		one, two := a.shift(now, by), a.only(skip, a.shift(now, 2*by))
+		most := Max(now, Max(one, two))
+		sum := Add(Exp(Sub(now, most)), Add(Exp(Sub(one, most)), Exp(Sub(two, most))))
+		now = a.only(a.inside, Add(Add(most, Log(sum)), emit))
+		return []*Node{next, now, DynamicUpdateSlice(all, InsertAxes(now, 0), []*Node{t, ZerosLike(t), ZerosLike(t)})}
+	})
+	return While(cond, body, Scalar(g, dtypes.Int32, 0), now, all)[2]
 }
 
 func abs(n int) int {

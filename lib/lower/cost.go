@@ -51,7 +51,7 @@ const (
 	// the host looks at the device before each turn.
 	CountedSteps = 16
 	// PackedArrays is how many arrays a state has at least that is packed: to run a program
-	// costs the host about 2 µs for each.
+	// costs the host time for each.
 	PackedArrays = 100
 	// PackedCopies is how many copies of a packed state there are for a moment, when it gets its
 	// names: as it was, packed, and as it is.
@@ -79,6 +79,13 @@ const (
 	// On a GPU a piece is a part of its memory, so large because each piece reads and writes the
 	// gradient of the weights.
 	logitsShare, largestPiece = 64, 2 << 30
+)
+
+// First values.
+const (
+	// QuickDraw is how many random numbers are drawn once in the time that it takes to optimize
+	// the code that draws them.
+	QuickDraw = 1 << 20
 )
 
 // Tests: how many examples are evaluated at once.

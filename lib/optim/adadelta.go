@@ -2,7 +2,6 @@ package optim
 
 import (
 	"cmp"
-	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
 )
@@ -17,13 +16,6 @@ type AdaDelta struct {
 }
 
 func (o AdaDelta) Rate() float64 { return cmp.Or(o.LearningRate, 1) }
-
-func (o AdaDelta) Title() (name string, moments []string) { return title(o) }
-
-// Update is one step.
-func (o AdaDelta) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return update(o, rate, t, weight, gradient, moments)
-}
 
 func (o AdaDelta) Rule() *elementwise.Rule {
 	rho, epsilon := cmp.Or(o.Rho, 0.9), cmp.Or(o.Epsilon, 1e-6)

@@ -2,7 +2,6 @@ package optim
 
 import (
 	"cmp"
-	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
 )
@@ -16,13 +15,6 @@ type Adagrad struct {
 }
 
 func (o Adagrad) Rate() float64 { return cmp.Or(o.LearningRate, 0.01) }
-
-func (o Adagrad) Title() (name string, moments []string) { return title(o) }
-
-// Update is one step.
-func (o Adagrad) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return update(o, rate, t, weight, gradient, moments)
-}
 
 func (o Adagrad) Rule() *elementwise.Rule {
 	g := decayed(o.WeightDecay)

@@ -2,7 +2,6 @@ package optim
 
 import (
 	"cmp"
-	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
 )
@@ -17,13 +16,6 @@ type Adam struct {
 }
 
 func (o Adam) Rate() float64 { return cmp.Or(o.LearningRate, 0.001) }
-
-func (o Adam) Title() (name string, moments []string) { return title(o) }
-
-// Update is one step.
-func (o Adam) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return update(o, rate, t, weight, gradient, moments)
-}
 
 func (o Adam) Rule() *elementwise.Rule {
 	return adam("adam", o.Beta1, o.Beta2, o.Epsilon, decayed(o.WeightDecay), w)

@@ -2,7 +2,6 @@ package optim
 
 import (
 	"cmp"
-	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
 )
@@ -18,13 +17,6 @@ type AdamW struct {
 }
 
 func (o AdamW) Rate() float64 { return cmp.Or(o.LearningRate, 0.001) }
-
-func (o AdamW) Title() (name string, moments []string) { return title(o) }
-
-// Update is one step.
-func (o AdamW) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return update(o, rate, t, weight, gradient, moments)
-}
 
 func (o AdamW) Rule() *elementwise.Rule {
 	kept := elementwise.Number(1).Sub(rate.Mul(cmp.Or(o.WeightDecay, 0.01)))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
@@ -35,14 +34,14 @@ type SWA struct {
 const Average = "average"
 
 // Averages says whether an optimizer keeps averages of the weights.
-func Averages(o interface {
-	Title() (name string, moments []string)
-}) bool {
-	_, moments := o.Title()
+func Averages(o Optimizer) bool {
+	_, moments := Title(o)
 	return len(moments) > 0 && moments[len(moments)-1] == Average
 }
 
-// share is how much of the average stays.
+// averaging is a wrapper that keeps an average of the weights, of which a share stays in a step.
+type averaging interface{ share() elementwise.Expr }
+
 func (o EMA) share() elementwise.Expr {
 	return t.Sub(1).Min(1).Mul(cmp.Or(o.Decay, 0.999)) // 0 in the first step
 }
@@ -75,38 +74,21 @@ func averageOf(share, weight elementwise.Expr) elementwise.Expr {
 // updateAverage is a step of an optimizer and of its average.
 func updateAverage(o Optimizer, share elementwise.Expr, rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
 	last := len(moments) - 1
-	w, next := o.Update(rate, t, weight, gradient, moments[:last])
+	w, next := Update(o, rate, t, weight, gradient, moments[:last])
 	rule := &elementwise.Rule{Title: Average, Weight: elementwise.Weight}
 	rule.Keep(Average, averageOf(share, elementwise.Weight))
-	_, average := update(ruled{rule}, rate, t, w, gradient, moments[last:])
+	_, average := ruled(rule, rate, t, w, gradient, moments[last:])
 	return w, append(next[:last:last], average...)
-}
-
-func titleAverage(o Optimizer) (name string, moments []string) {
-	name, moments = o.Title()
-	return name, append(moments[:len(moments):len(moments)], Average)
 }
 
 // Rate is the optimizer's.
 func (o EMA) Rate() float64 { return o.Optimizer.Rate() }
 
-// Title names the optimizer and its arrays.
-func (o EMA) Title() (name string, moments []string) { return titleAverage(o.Optimizer) }
-
-// Update is one step.
-func (o EMA) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return updateAverage(o.Optimizer, o.share(), rate, t, weight, gradient, moments)
-}
-
-// Rule is one step.
+// Rule is the optimizer's, with the average.
 func (o EMA) Rule() *elementwise.Rule { return averaged(o.Optimizer, o.share()) }
 
-// Clip is the optimizer's.
-func (o EMA) Clip(gradients []*Node) []*Node { return clip(o.Optimizer, gradients) }
-
-func (o EMA) choose(variable string, shape shapes.Shape) Optimizer {
-	return around(o.Optimizer, variable, shape, func(inner Optimizer) Optimizer { return EMA{inner, o.Decay} })
-}
+func (o EMA) inner() Optimizer               { return o.Optimizer }
+func (o EMA) with(inner Optimizer) Optimizer { return EMA{inner, o.Decay} }
 
 func (o EMA) check() error {
 	if !(o.Decay >= 0 && o.Decay < 1) {
@@ -118,23 +100,11 @@ func (o EMA) check() error {
 // Rate is the optimizer's.
 func (o SWA) Rate() float64 { return o.Optimizer.Rate() }
 
-// Title names the optimizer and its arrays.
-func (o SWA) Title() (name string, moments []string) { return titleAverage(o.Optimizer) }
-
-// Update is one step.
-func (o SWA) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return updateAverage(o.Optimizer, o.share(), rate, t, weight, gradient, moments)
-}
-
-// Rule is one step.
+// Rule is the optimizer's, with the average.
 func (o SWA) Rule() *elementwise.Rule { return averaged(o.Optimizer, o.share()) }
 
-// Clip is the optimizer's.
-func (o SWA) Clip(gradients []*Node) []*Node { return clip(o.Optimizer, gradients) }
-
-func (o SWA) choose(variable string, shape shapes.Shape) Optimizer {
-	return around(o.Optimizer, variable, shape, func(inner Optimizer) Optimizer { return SWA{inner, o.Start, o.Every} })
-}
+func (o SWA) inner() Optimizer               { return o.Optimizer }
+func (o SWA) with(inner Optimizer) Optimizer { return SWA{inner, o.Start, o.Every} }
 
 func (o SWA) check() error {
 	if o.Start < 0 || o.Every < 0 {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
@@ -24,7 +23,7 @@ type Clipped struct {
 	Norm, Value float64 // 0: not clipped by it
 }
 
-// Clipper is an optimizer that changes all gradients of a step together, before its Update.
+// Clipper is an optimizer that changes all gradients of a step together, before its steps.
 type Clipper interface {
 	// Clip returns as many gradients, of the same shapes.
 	Clip(gradients []*Node) []*Node
@@ -32,31 +31,17 @@ type Clipper interface {
 
 func (o Clipped) Rate() float64 { return o.Optimizer.Rate() }
 
-// Title names the optimizer and its moments: those of the one that it is without clipping.
-func (o Clipped) Title() (name string, moments []string) { return o.Optimizer.Title() }
-
-func (o Clipped) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return o.Optimizer.Update(rate, t, weight, gradient, moments)
-}
-
 // Rule is none: a gradient is clipped by what the others are.
 func (o Clipped) Rule() *elementwise.Rule { return nil }
 
-func (o Clipped) choose(variable string, shape shapes.Shape) Optimizer {
-	return For(o.Optimizer, variable, shape)
-}
+func (o Clipped) inner() Optimizer { return o.Optimizer }
 
-// clip are gradients as an optimizer that clips them wants them.
-func clip(o Optimizer, gradients []*Node) []*Node {
-	if c, is := o.(Clipper); is {
-		return c.Clip(gradients)
-	}
-	return gradients
-}
+// with leaves clipping out: all gradients are clipped together.
+func (o Clipped) with(inner Optimizer) Optimizer { return inner }
 
 // Clip clips.
 func (o Clipped) Clip(gradients []*Node) []*Node {
-	gradients = clip(o.Optimizer, gradients)
+	gradients = ClipGradients(o.Optimizer, gradients)
 	all := slices.Clone(gradients)
 	if o.Value > 0 {
 		for i, g := range all {

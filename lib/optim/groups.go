@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
 )
@@ -57,14 +56,6 @@ func matches(pattern, name string) bool {
 // Unused is a pattern that none of a net's variables has, "" if there is none.
 func Unused(o Optimizer, variables []string) (pattern string) {
 	switch o := o.(type) {
-	case Scheduled:
-		return Unused(o.Optimizer, variables)
-	case Clipped:
-		return Unused(o.Optimizer, variables)
-	case EMA:
-		return Unused(o.Optimizer, variables)
-	case SWA:
-		return Unused(o.Optimizer, variables)
 	case Groups:
 		for _, g := range o.Groups {
 			for _, p := range g.Names {
@@ -77,6 +68,8 @@ func Unused(o Optimizer, variables []string) (pattern string) {
 				}
 			}
 		}
+	case wrapper:
+		return Unused(o.inner(), variables)
 	}
 	return ""
 }
@@ -84,19 +77,11 @@ func Unused(o Optimizer, variables []string) (pattern string) {
 // Rate is the learning rate of what is in no group.
 func (o Groups) Rate() float64 { return o.Optimizer.Rate() }
 
-// Title is that of what is in no group.
-func (o Groups) Title() (name string, moments []string) { return o.Optimizer.Title() }
-
-// Update is that of what is in no group.
-func (o Groups) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return o.Optimizer.Update(rate, t, weight, gradient, moments)
-}
-
 // Rule is none: there are several.
 func (o Groups) Rule() *elementwise.Rule { return nil }
 
-// Clip is the optimizer's.
-func (o Groups) Clip(gradients []*Node) []*Node { return clip(o.Optimizer, gradients) }
+func (o Groups) inner() Optimizer               { return o.Optimizer }
+func (o Groups) with(inner Optimizer) Optimizer { return Groups{inner, o.Groups} }
 
 func (o Groups) choose(variable string, shape shapes.Shape) Optimizer {
 	for _, g := range o.Groups {
@@ -133,13 +118,10 @@ type scaled struct {
 	factor float64
 }
 
-func (o scaled) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return rated(o.Optimizer, elementwise.Number(o.factor), rate, t, weight, gradient, moments)
-}
-
-func (o scaled) Rule() *elementwise.Rule {
-	return ratedRule(o.Optimizer, elementwise.Number(o.factor))
-}
+func (o scaled) inner() Optimizer               { return o.Optimizer }
+func (o scaled) with(inner Optimizer) Optimizer { return scaled{inner, o.factor} }
+func (o scaled) factorOfRate() elementwise.Expr { return elementwise.Number(o.factor) }
+func (o scaled) Rule() *elementwise.Rule        { return ratedRule(o.Optimizer, o.factorOfRate()) }
 
 // decays is an optimizer whose default for a WeightDecay of 0 is another one.
 type decays interface{ decay() float64 }
@@ -150,16 +132,8 @@ const undecayed = math.SmallestNonzeroFloat32
 // withDecay is an optimizer with another weight decay, if it has one.
 func withDecay(o Optimizer, factor float64) Optimizer {
 	switch o := o.(type) {
-	case Scheduled:
-		return Scheduled{withDecay(o.Optimizer, factor), o.Schedule}
-	case Clipped:
-		return withDecay(o.Optimizer, factor)
-	case EMA:
-		return EMA{withDecay(o.Optimizer, factor), o.Decay}
-	case SWA:
-		return SWA{withDecay(o.Optimizer, factor), o.Start, o.Every}
-	case scaled:
-		return scaled{withDecay(o.Optimizer, factor), o.factor}
+	case wrapper:
+		return o.with(withDecay(o.inner(), factor))
 	case orthogonal:
 		return orthogonal{withDecay(o.Muon, factor).(Muon)}
 	}

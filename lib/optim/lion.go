@@ -2,7 +2,6 @@ package optim
 
 import (
 	"cmp"
-	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
 )
@@ -17,13 +16,6 @@ type Lion struct {
 }
 
 func (o Lion) Rate() float64 { return cmp.Or(o.LearningRate, 1e-4) }
-
-func (o Lion) Title() (name string, moments []string) { return title(o) }
-
-// Update is one step.
-func (o Lion) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return update(o, rate, t, weight, gradient, moments)
-}
 
 func (o Lion) Rule() *elementwise.Rule {
 	beta1, beta2 := cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.99)

@@ -114,13 +114,3 @@ func (o Muon) check() error {
 	}
 	return Check(o.Others)
 }
-
-// ruled is an optimizer that is a rule.
-type ruled struct{ rule *elementwise.Rule }
-
-func (o ruled) Title() (name string, moments []string) { return title(o) }
-func (o ruled) Rate() float64                          { return 0 }
-func (o ruled) Rule() *elementwise.Rule                { return o.rule }
-func (o ruled) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return update(o, rate, t, weight, gradient, moments)
-}

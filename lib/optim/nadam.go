@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 
-	. "github.com/gomlx/gomlx/core/graph"
-
 	"gaiden/lib/elementwise"
 )
 
@@ -21,13 +19,6 @@ type NAdam struct {
 }
 
 func (o NAdam) Rate() float64 { return cmp.Or(o.LearningRate, 0.002) }
-
-func (o NAdam) Title() (name string, moments []string) { return title(o) }
-
-// Update is one step.
-func (o NAdam) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return update(o, rate, t, weight, gradient, moments)
-}
 
 func (o NAdam) Rule() *elementwise.Rule {
 	beta1, beta2, epsilon, psi := cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Epsilon, 1e-8), cmp.Or(o.MomentumDecay, 0.004)

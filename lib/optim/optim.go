@@ -12,9 +12,10 @@
 //		{Names: []string{"*/biases", "*/scale"}, NoDecay: true},
 //	}}
 //
-// A new optimizer is a type with a method Rule, and a line in [All]. Rule returns the step
-// as element-wise expressions, from which GoMLX's operations, the GPU kernels and the CPU's
-// own step are generated.
+// An optimizer is its rule: the step as element-wise expressions, from which GoMLX's operations,
+// the GPU kernels and the CPU's own step are generated. One of your own has a Rule, too, or is a
+// [Stepper], with steps in GoMLX's operations. A new one of this package is a type with a Rule,
+// and a line in [All].
 package optim
 
 import (
@@ -22,6 +23,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -32,16 +34,28 @@ import (
 
 // Optimizer changes weights by their gradients.
 type Optimizer interface {
-	// Title names the optimizer, and the arrays it keeps for each weight.
-	Title() (name string, moments []string)
 	// Rate is the learning rate.
 	Rate() float64
-	// Update returns a weight and its arrays after a step. rate is the learning
-	// rate, t the number of the step from 1, both float32 scalars.
-	Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node)
 	// Rule is the step as expressions; nil: it is not the same one for each number of all
 	// variables.
 	Rule() *elementwise.Rule
+}
+
+// Stepper is an optimizer whose steps are those of Update, whatever its Rule is. Its name, and
+// those of the arrays that it keeps for each weight, are its Rule's, such as that of an optimizer
+// that it embeds, or those of a method Title() (name string, moments []string).
+type Stepper interface {
+	Optimizer
+	// Update returns a weight and its arrays after a step. rate is the learning
+	// rate, t the number of the step from 1, both float32 scalars.
+	Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node)
+}
+
+// wrapper is an optimizer around another one.
+type wrapper interface {
+	Optimizer
+	inner() Optimizer
+	with(inner Optimizer) Optimizer // the same around another one
 }
 
 // All are the optimizers, and SGD with its velocity.
@@ -50,23 +64,68 @@ func All() []Optimizer {
 }
 
 // RuleOf is an optimizer's step as expressions, from which kernels are made; nil if it has none.
-// A type of another package that embeds an optimizer has that one's Rule, too, and may have an
-// Update of its own: its rule is not used.
-func RuleOf(o any) *elementwise.Rule {
-	r, is := o.(interface{ Rule() *elementwise.Rule })
-	if !is {
+func RuleOf(o Optimizer) *elementwise.Rule {
+	if _, is := o.(Stepper); is {
 		return nil
 	}
-	if t := typeOf(o); t.Kind() == reflect.Struct && !isOurs(o) {
-		for i := range t.NumField() {
-			if f := t.Field(i); f.Anonymous {
-				if _, promoted := f.Type.MethodByName("Rule"); promoted {
-					return nil
-				}
-			}
-		}
+	return o.Rule()
+}
+
+// Title names an optimizer, and the arrays it keeps for each weight.
+func Title(o Optimizer) (name string, moments []string) {
+	if own, is := o.(interface {
+		Title() (name string, moments []string)
+	}); is {
+		return own.Title()
 	}
-	return r.Rule()
+	if r := o.Rule(); r != nil {
+		return r.Title, r.Kept
+	}
+	w, is := o.(wrapper)
+	if !is {
+		return "", nil // refused by Check
+	}
+	name, moments = Title(w.inner())
+	if _, is := o.(averaging); is {
+		moments = append(slices.Clip(moments), Average)
+	}
+	return name, moments
+}
+
+// Update returns a weight and its arrays after a step of an optimizer. rate is the learning
+// rate, t the number of the step from 1, both float32 scalars.
+func Update(o Optimizer, rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
+	if own, is := o.(Stepper); is {
+		return own.Update(rate, t, weight, gradient, moments)
+	}
+	if r := o.Rule(); r != nil {
+		return ruled(r, rate, t, weight, gradient, moments)
+	}
+	inner := o.(wrapper).inner()
+	switch o := o.(type) {
+	case averaging:
+		return updateAverage(inner, o.share(), rate, t, weight, gradient, moments)
+	case rated:
+		rate = elementwise.Eval(gomlx.Ops, gomlx.Scalars(rate, t), elementwise.Rate.Mul(o.factorOfRate()))[0]
+	}
+	return Update(inner, rate, t, weight, gradient, moments)
+}
+
+func ruled(r *elementwise.Rule, rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
+	state := gomlx.Update(r, rate, t, append([]*Node{weight}, moments...), gradient)
+	return state[0], state[1:]
+}
+
+// ClipGradients are all gradients of a step as an optimizer, or one inside it, wants them: see
+// [Clipper].
+func ClipGradients(o Optimizer, gradients []*Node) []*Node {
+	if c, is := o.(Clipper); is {
+		return c.Clip(gradients)
+	}
+	if w, is := o.(wrapper); is {
+		return ClipGradients(w.inner(), gradients)
+	}
+	return gradients
 }
 
 // here is the path of this package.
@@ -144,8 +203,11 @@ type choosing interface {
 // For is the optimizer of a variable, which has a name such as conv/weights; nil: the
 // variable is frozen.
 func For(o Optimizer, variable string, shape shapes.Shape) Optimizer {
-	if c, is := o.(choosing); is {
-		return c.choose(variable, shape)
+	switch o := o.(type) {
+	case choosing:
+		return o.choose(variable, shape)
+	case wrapper:
+		return around(o.inner(), variable, shape, o.with)
 	}
 	return o
 }
@@ -162,20 +224,29 @@ func around(o Optimizer, variable string, shape shapes.Shape, with func(Optimize
 // harm, or has no use. The ranges are PyTorch's, but for a Momentum or Rho of 1, with
 // which nothing is ever forgotten. Of a type that is not of this package it checks the
 // learning rate.
-func Check(o interface {
-	Title() (name string, moments []string)
-	Rate() float64
-}) error {
+func Check(o Optimizer) error {
 	if t := reflect.TypeOf(o); t.Kind() == reflect.Pointer && isOurs(o) {
 		return fmt.Errorf("got an optimizer that is a %s: want %s{…}, without &", t, t.Elem())
 	}
-	if _, is := o.(choosing); is && !isOurs(o) {
+	_, chooses := o.(choosing)
+	_, wraps := o.(wrapper)
+	if (chooses || wraps) && !isOurs(o) {
 		return fmt.Errorf("%T embeds an optimizer that wraps another one, and would be left out of the steps: want the wrapper around it, such as optim.Clipped{Optimizer: %[1]T{}}", o)
 	}
 	if c, is := o.(interface{ check() error }); is {
 		return c.check()
 	}
-	name, _ := o.Title()
+	_, updates := o.(Stepper)
+	_, has := reflect.TypeOf(o).MethodByName("Update")
+	name, _ := Title(o)
+	switch {
+	case has && !updates:
+		return fmt.Errorf("Update of %T does not have the parameters and results of optim.Stepper", o)
+	case !updates && o.Rule() == nil:
+		return fmt.Errorf("%T has no steps: want a Rule that is not nil, or the methods of optim.Stepper", o)
+	case name == "":
+		return fmt.Errorf("%T has no name: want a Title of its Rule, or a method Title", o)
+	}
 	wrong := func(setting string, x float64, fraction bool) error {
 		if x >= 0 && x <= math.MaxFloat32 && !(fraction && x >= 1) { // not of a NaN
 			return nil
@@ -225,14 +296,3 @@ func mean(old elementwise.Expr, share float64, x elementwise.Expr) elementwise.E
 
 // power is base^t, less 1, for scalar t.
 func power(base float64) elementwise.Expr { return t.Mul(math.Log(base)).Expm1() }
-
-func update(o Optimizer, rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	state := append([]*Node{weight}, moments...)
-	state = gomlx.Update(o.Rule(), rate, t, state, gradient)
-	return state[0], state[1:]
-}
-
-func title(o Optimizer) (name string, moments []string) {
-	r := o.Rule()
-	return r.Title, r.Kept
-}

@@ -50,7 +50,7 @@ func TestOracle(t *testing.T) {
 			if o == nil {
 				t.Fatalf("no optimizer for %s of oracle.json", name)
 			}
-			title, _ := o.Title()
+			title, _ := Title(o)
 			seen[title] = true
 			r := o.Rule()
 			w := []float64{0.5, -1, 2, 0.125}
@@ -73,7 +73,7 @@ func TestOracle(t *testing.T) {
 		})
 	}
 	for _, o := range All() {
-		if title, _ := o.Title(); !seen[title] {
+		if title, _ := Title(o); !seen[title] {
 			t.Errorf("%s is not in oracle.json", title)
 		}
 	}

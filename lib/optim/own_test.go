@@ -1,6 +1,7 @@
 package optim_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -16,6 +17,29 @@ type own struct{ optim.SGD }
 
 func (own) Update(_, _, weight, _ *Node, moments []*Node) (*Node, []*Node) {
 	return AddScalar(weight, 7), moments
+}
+
+// halving is one with a rule.
+type halving struct{ without bool }
+
+func (halving) Rate() float64 { return 1 }
+func (o halving) Rule() *elementwise.Rule {
+	if o.without {
+		return nil
+	}
+	return &elementwise.Rule{Title: "halving", Weight: elementwise.Weight.Mul(0.5)}
+}
+
+// mistaken has an Update that is not that of optim.Stepper, which would be left out.
+type mistaken struct{ optim.SGD }
+
+func (mistaken) Update(weight, _ *Node) *Node { return weight }
+
+// nameless has no Title.
+type nameless struct{ halving }
+
+func (nameless) Update(_, _, weight, _ *Node, moments []*Node) (*Node, []*Node) {
+	return weight, moments
 }
 
 // growing is a schedule of one's own.
@@ -38,7 +62,7 @@ func TestOwn(t *testing.T) {
 		}
 		got := MustExecOnce(engine, func(g *Graph) *Node {
 			one := Scalar(g, dtypes.Float32, 1)
-			w, _ := optim.For(o, "w", one.Shape()).Update(one, one, Const(g, []float32{3}), Const(g, []float32{1}), []*Node{Const(g, []float32{0})})
+			w, _ := optim.Update(optim.For(o, "w", one.Shape()), one, one, Const(g, []float32{3}), Const(g, []float32{1}), []*Node{Const(g, []float32{0})})
 			return w
 		}).Value().([]float32)
 		if got[0] != 10 {
@@ -58,9 +82,16 @@ func TestOwn(t *testing.T) {
 			t.Errorf("%#v: got bounded %t, want %t", tt.o, got, tt.want)
 		}
 	}
-	for _, o := range []optim.Optimizer{struct{ optim.Clipped }{optim.Clipped{optim.SGD{}, 1, 0}}, optim.Clipped{&optim.Adam{}, 1, 0}} {
-		if err := optim.Check(o); err == nil {
-			t.Errorf("%#v: got no error, want that it is refused", o)
+	for _, tt := range []struct {
+		o    optim.Optimizer
+		want string
+	}{
+		{struct{ optim.Clipped }{optim.Clipped{optim.SGD{}, 1, 0}}, "embeds an optimizer that wraps another one"}, {optim.Clipped{&optim.Adam{}, 1, 0}, "without &"},
+		{mistaken{}, "Update of optim_test.mistaken"}, {halving{without: true}, "has no steps"}, {nameless{halving{without: true}}, "has no name"},
+		{own{}, ""}, {halving{}, ""}, {optim.EMA{Optimizer: halving{}}, ""}, {nameless{}, ""},
+	} {
+		if err := optim.Check(tt.o); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%#v: got %v, want %q", tt.o, err, tt.want)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package optim
 
 import (
 	"cmp"
-	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
 )
@@ -19,13 +18,6 @@ type RMSprop struct {
 }
 
 func (o RMSprop) Rate() float64 { return cmp.Or(o.LearningRate, 0.01) }
-
-func (o RMSprop) Title() (name string, moments []string) { return title(o) }
-
-// Update is one step.
-func (o RMSprop) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return update(o, rate, t, weight, gradient, moments)
-}
 
 func (o RMSprop) Rule() *elementwise.Rule {
 	alpha := cmp.Or(o.Alpha, 0.99)

@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/gomlx/compute/shapes"
-	. "github.com/gomlx/gomlx/core/graph"
-
 	"gaiden/lib/elementwise"
-	"gaiden/lib/elementwise/gomlx"
 )
 
 // Schedule changes the learning rate with the number of steps, inside the programs:
@@ -34,26 +30,16 @@ type Scheduled struct {
 // Rate is the learning rate before the schedule.
 func (o Scheduled) Rate() float64 { return o.Optimizer.Rate() }
 
-// Title names the optimizer and its moments: those of the one that it is without a schedule,
-// so a run can continue with another schedule.
-func (o Scheduled) Title() (name string, moments []string) { return o.Optimizer.Title() }
+// Rule is the optimizer's, with rate·factor for rate. Its name stays, so a run can continue
+// with another schedule.
+func (o Scheduled) Rule() *elementwise.Rule { return ratedRule(o.Optimizer, o.factorOfRate()) }
 
-// Update is one step.
-func (o Scheduled) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return rated(o.Optimizer, o.Schedule.Factor(elementwise.Time), rate, t, weight, gradient, moments)
-}
+func (o Scheduled) inner() Optimizer               { return o.Optimizer }
+func (o Scheduled) with(inner Optimizer) Optimizer { return Scheduled{inner, o.Schedule} }
+func (o Scheduled) factorOfRate() elementwise.Expr { return o.Schedule.Factor(t) }
 
-// Rule is the optimizer's, with rate·factor for rate.
-func (o Scheduled) Rule() *elementwise.Rule {
-	return ratedRule(o.Optimizer, o.Schedule.Factor(t))
-}
-
-// Clip is the optimizer's.
-func (o Scheduled) Clip(gradients []*Node) []*Node { return clip(o.Optimizer, gradients) }
-
-func (o Scheduled) choose(variable string, shape shapes.Shape) Optimizer {
-	return around(o.Optimizer, variable, shape, func(inner Optimizer) Optimizer { return Scheduled{inner, o.Schedule} })
-}
+// rated is a wrapper that multiplies the learning rate.
+type rated interface{ factorOfRate() elementwise.Expr }
 
 // ratedRule is an optimizer's rule with rate·factor for rate.
 func ratedRule(o Optimizer, factor elementwise.Expr) *elementwise.Rule {
@@ -69,16 +55,6 @@ func ratedRule(o Optimizer, factor elementwise.Expr) *elementwise.Rule {
 		r.Next[i] = e.Substitute(by)
 	}
 	return &r
-}
-
-// rated is a step of an optimizer with rate·factor for rate.
-func rated(o Optimizer, factor elementwise.Expr, rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	if r := ratedRule(o, factor); r != nil {
-		state := gomlx.Update(r, rate, t, append([]*Node{weight}, moments...), gradient)
-		return state[0], state[1:]
-	}
-	rate = elementwise.Eval(gomlx.Ops, gomlx.Scalars(rate, t), elementwise.Rate.Mul(factor))[0]
-	return o.Update(rate, t, weight, gradient, moments)
 }
 
 func (o Scheduled) check() error {

@@ -2,7 +2,6 @@ package optim
 
 import (
 	"cmp"
-	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/elementwise"
 )
@@ -17,13 +16,6 @@ type SGD struct {
 }
 
 func (o SGD) Rate() float64 { return cmp.Or(o.LearningRate, 0.01) }
-
-func (o SGD) Title() (name string, moments []string) { return title(o) }
-
-// Update is one step.
-func (o SGD) Update(rate, t, weight, gradient *Node, moments []*Node) (*Node, []*Node) {
-	return update(o, rate, t, weight, gradient, moments)
-}
 
 func (o SGD) Rule() *elementwise.Rule {
 	g := decayed(o.WeightDecay)

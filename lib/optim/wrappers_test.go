@@ -49,7 +49,7 @@ func TestAverages(t *testing.T) {
 		"SWA": {SWA{Optimizer: Adam{LearningRate: 0.1}, Start: 12, Every: 5}, want.SWA},
 	} {
 		r := tt.o.Rule()
-		if title, moments := tt.o.Title(); title != "adam" || !slices.Equal(moments, []string{"m", "v", "average"}) || !slices.Equal(moments, r.Kept) {
+		if title, moments := Title(tt.o); title != "adam" || !slices.Equal(moments, []string{"m", "v", "average"}) || !slices.Equal(moments, r.Kept) {
 			t.Errorf("%s: title %s, moments %v, rule's %v", name, title, moments, r.Kept)
 		}
 		state := make([][]float64, len(start))
@@ -93,13 +93,13 @@ func trained(t *testing.T, o Optimizer, names []string, w []float64, steps int, 
 			for i := range names {
 				gradients[i] = Add(Reshape(Sin(AddScalar(index, 1+3*float64(step))), dims...), MulScalar(values[i], 0.25))
 			}
-			for i, gradient := range clip(o, gradients) {
+			for i, gradient := range ClipGradients(o, gradients) {
 				if of := For(o, names[i], shape); of != nil {
-					_, kept := of.Title()
+					_, kept := Title(of)
 					for len(moments[i]) < len(kept) {
 						moments[i] = append(moments[i], ZerosLike(values[i]))
 					}
-					values[i], moments[i] = of.Update(rate, Scalar(g, dtypes.Float32, float64(step)), values[i], gradient, moments[i])
+					values[i], moments[i] = Update(of, rate, Scalar(g, dtypes.Float32, float64(step)), values[i], gradient, moments[i])
 				}
 			}
 		}

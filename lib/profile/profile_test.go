@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/sealed"
 	"gaiden/lib/fit"
 	"gaiden/lib/fit/result"
@@ -39,28 +38,10 @@ var Open = func(t testing.TB) *session.Session { return open(t) }
 // open connects to the worker, in a name space of the test's own.
 func open(t testing.TB) *session.Session {
 	t.Helper()
-	plugin := os.Getenv("GAIDEN_PLUGIN")
-	if plugin == "" {
-		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
-	}
+	plugin := devicetest.Plugin(t)
 	server.Do(func() {
-		dir, err := os.MkdirTemp("", "profile")
-		if err != nil {
-			server.err = err
-			return
-		}
-		server.socket = filepath.Join(dir, "s")
-		os.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
-		w := &device.Worker{Version: session.Version, Generation: 1, Plugin: device.Plugin{Path: plugin, Device: "cpu"}, Socket: server.socket}
-		if server.err = w.Open(); server.err != nil {
-			return
-		}
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: server.socket, Net: "unix"})
-		if err != nil {
-			server.err = err
-			return
-		}
-		go w.Run(l)
+		server.socket, server.err = devicetest.Worker(plugin, session.Version, 1)
+		os.Setenv("XDG_CACHE_HOME", filepath.Join(filepath.Dir(server.socket), "cache"))
 	})
 	if server.err != nil {
 		t.Fatal(server.err)

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"gaiden/lib/datasets"
-	engine "gaiden/lib/engine/device"
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
@@ -22,21 +19,10 @@ import (
 // twoDevices is a session with two CPU devices: real ones, over a real socket.
 func twoDevices(t *testing.T) *session.Session {
 	t.Helper()
-	plugin := os.Getenv("GAIDEN_PLUGIN")
-	if plugin == "" {
-		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
-	}
-	socket := filepath.Join(t.TempDir(), "s")
-	w := &engine.Worker{Version: session.Version, Generation: 1, Plugin: engine.Plugin{Path: plugin, Device: "cpu",
-		Options: map[string]any{"cpu_device_count": int64(2)}}, Socket: socket}
-	if err := w.Open(); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	socket, err := devicetest.Worker(devicetest.Plugin(t), session.Version, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	go w.Run(l)
 	s, err := session.Config{Socket: socket, Space: t.Name(), NoStart: true}.Open()
 	if err != nil {
 		t.Fatal(err)

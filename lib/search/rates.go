@@ -50,8 +50,8 @@ func (r RangeTest) Run(net *fit.Net, data *fit.Set) (*RateCurve, error) {
 	}
 	config := net.Config()
 	config.Session, config.Metrics = s, nil
-	if o, is := config.Optimizer.(optim.Optimizer); is {
-		config.Optimizer = unscheduled(o)
+	if config.Optimizer != nil {
+		config.Optimizer = unscheduled(config.Optimizer)
 	}
 	clone := fit.New(net.Name()+"-"+rand.Text()[:8], net.Model(), config)
 	defer clone.Reset()

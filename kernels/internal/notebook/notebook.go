@@ -74,8 +74,16 @@ type Notebook struct {
 	// has its hint: the runtime does not print those. nil = nothing is done.
 	Ended func(ctx context.Context, e Ending) (notes []string, err error)
 
-	once     sync.Once
-	failed   error // of once
+	once   sync.Once
+	failed error // of once
+	parts
+
+	mu sync.Mutex // protects following
+	memories
+}
+
+// parts are what a notebook's cells become programs with, and run in.
+type parts struct {
 	temp     *build.TempDir
 	guard    *process.Guard
 	module   *build.Module
@@ -90,8 +98,10 @@ type Notebook struct {
 	line     widget.Line
 	progress progress
 	mark     string
+}
 
-	mu        sync.Mutex
+// memories are what cells and magics have left for later ones.
+type memories struct {
 	env       map[string]*string // set by %env and by cells; nil = unset
 	autoget   bool
 	showCost  bool

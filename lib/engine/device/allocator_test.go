@@ -31,7 +31,7 @@ func TestAllocator(t *testing.T) {
 // once, and where there is too much.
 func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &Worker{stopped: make(chan struct{})}
+		w := &Worker{lifetime: lifetime{stopped: make(chan struct{})}}
 		var given []int // s
 		began := time.Now()
 		seconds := func() int { return int(time.Since(began) / time.Second) }
@@ -72,7 +72,7 @@ func TestWasteful(t *testing.T) {
 		{"memory is scarce", 4101, 0, 1913, 1333, true, true},
 		{"scarce, but it is in use", 2300, 0, 1913, 1333, true, false},
 	} {
-		w := &Worker{floor: tt.floor * mb, most: tt.most * mb, bytes: tt.arrays * mb}
+		w := &Worker{totals: totals{floor: tt.floor * mb, most: tt.most * mb, bytes: tt.arrays * mb}}
 		if got := w.wasteful(tt.has*mb, tt.scarce); got != tt.want || got && w.most != 0 {
 			t.Errorf("%s: got %t, and %d MB were in use at once", tt.name, got, w.most/mb)
 		}

@@ -23,22 +23,37 @@ type conn struct {
 	sock  *net.UnixConn
 	in    *wire.Reader
 	out   *wire.Writer
-	hello wire.HelloBody
 	space *space
-	pid   int // the client's process, 0 if unknown
-	group int // its process group
-
-	since   time.Time
-	starter *conn // of a job: who has started it, and may have locked its names
+	clientInfo
 
 	// Owned by the goroutine that obeys: the one that reads, unless behind.
+	handles
+	scratch wire.ExecuteBody
+	step    step
+
+	inFlight
+	making atomic.Int32 // its requests for programs that are not ready
+	requests
+}
+
+// clientInfo is what is known of a client.
+type clientInfo struct {
+	hello   wire.HelloBody
+	pid     int // the client's process, 0 if unknown
+	group   int // its process group
+	since   time.Time
+	starter *conn // of a job: who has started it, and may have locked its names
+}
+
+// handles are what a client's numbers stand for.
+type handles struct {
 	arrays   table
 	programs map[uint64]*program
 	windows  map[uint32]*window
-	scratch  wire.ExecuteBody
-	step     step
+}
 
-	// Protected by Worker.mu.
+// inFlight are a client's executions that the device has not finished. Worker.mu protects them.
+type inFlight struct {
 	unwatched []*execution  // not watched yet
 	running   []*execution  // all that the device may not have finished, in order
 	launching *program      // whose Execute is in the plugin, and has taken its inputs, or nil
@@ -50,9 +65,10 @@ type conn struct {
 	queued    time.Duration // device time they will take, as far as is known
 	lastEnd   time.Time     // when the device was last known to have finished one
 	finished  *sync.Cond    // signalled when inflight falls
+}
 
-	making atomic.Int32 // its requests for programs that are not ready
-
+// requests are what a client has sent.
+type requests struct {
 	mu       sync.Mutex // protects following
 	queue    []item     // for the goroutine that obeys; queue[:head] is done
 	head     int
@@ -82,8 +98,8 @@ const largeFrame = 16 << 20
 
 // serve obeys one client until it leaves.
 func (w *Worker) serve(sock *net.UnixConn) {
-	c := &conn{w: w, sock: sock, in: wire.NewReader(sock), out: wire.NewWriter(sock), since: time.Now(),
-		programs: map[uint64]*program{}, windows: map[uint32]*window{}, finished: sync.NewCond(&w.mu)}
+	c := &conn{w: w, sock: sock, in: wire.NewReader(sock), out: wire.NewWriter(sock), clientInfo: clientInfo{since: time.Now()},
+		handles: handles{programs: map[uint64]*program{}, windows: map[uint32]*window{}}, inFlight: inFlight{finished: sync.NewCond(&w.mu)}}
 	c.changed = sync.NewCond(&c.mu)
 	defer func() {
 		if c.in.Most() > largeFrame {

@@ -102,8 +102,8 @@ func (c *conn) full(p *program) bool {
 }
 
 // inlineWait is maxWait where the device is a CPU, whose paces are less sure by the
-// other processes that want it: one chunk of 40 ms is in XLA, and the next one when
-// it has ended, which there leaves the device idle for a tenth of a millisecond.
+// other processes that want it: one chunk is in XLA, and the next one when it has
+// ended, which leaves the device idle only for a moment.
 const inlineWait = maxWait / 2
 
 // leave ends what admit began. The caller holds w.mu, and tells who waits

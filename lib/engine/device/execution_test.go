@@ -25,10 +25,10 @@ func TestClock(t *testing.T) {
 		{"not known yet", []time.Duration{10 * ms, 0}, []int{0, 1}, 32 * ms, []time.Duration{10 * ms, 22 * ms}},
 		{"sooner than thought", []time.Duration{50 * ms, 60 * ms}, []int{0, 1}, 20 * ms, []time.Duration{50 * ms, 1}},
 	} {
-		c := &conn{finished: sync.NewCond(new(sync.Mutex))}
+		c := &conn{inFlight: inFlight{finished: sync.NewCond(new(sync.Mutex))}}
 		var programs []*program
 		for _, pace := range tt.paces {
-			programs = append(programs, &program{pace: pace})
+			programs = append(programs, &program{usage: usage{pace: pace}})
 		}
 		var executions []*execution
 		for _, i := range tt.group {

@@ -49,7 +49,7 @@ func TestFollowerEnds(t *testing.T) {
 		}, broken},
 		{"SIGTERM", func(c *conn) { c.w.stop() }, errStopped},
 	} {
-		w := &Worker{Node: &pjrt.Node{}, stopped: make(chan struct{}), Logf: t.Logf}
+		w := &Worker{Node: &pjrt.Node{}, lifetime: lifetime{stopped: make(chan struct{})}, Logf: t.Logf}
 		tt.end(&conn{w: w, out: wire.NewWriter(pairOf(t)[0])})
 		select {
 		case <-w.stopped:

@@ -48,16 +48,16 @@ func TestInPieces(t *testing.T) {
 		largest int64
 		want    bool
 	}{
-		{"all in one piece", program{replicas: 1, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 70 * mb, false},
-		{"none that large", program{replicas: 1, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 50 * mb, true},
-		{"much is free", program{replicas: 1, need: 60 * mb, scratch: 60 * mb}, 120 * mb, 50 * mb, false},
-		{"outputs are smaller", program{replicas: 1, need: 60 * mb, scratch: 10 * mb, outBytes: []int64{5 * mb, 25 * mb, 20 * mb}}, 70 * mb, 25 * mb, false},
-		{"one output is not", program{replicas: 1, need: 60 * mb, scratch: 10 * mb, outBytes: []int64{5 * mb, 26 * mb, 20 * mb}}, 70 * mb, 25 * mb, true},
+		{"all in one piece", program{replicas: 1, made: made{need: 60 * mb, scratch: 60 * mb}}, 70 * mb, 70 * mb, false},
+		{"none that large", program{replicas: 1, made: made{need: 60 * mb, scratch: 60 * mb}}, 70 * mb, 50 * mb, true},
+		{"much is free", program{replicas: 1, made: made{need: 60 * mb, scratch: 60 * mb}}, 120 * mb, 50 * mb, false},
+		{"outputs are smaller", program{replicas: 1, made: made{need: 60 * mb, scratch: 10 * mb}, outBytes: []int64{5 * mb, 25 * mb, 20 * mb}}, 70 * mb, 25 * mb, false},
+		{"one output is not", program{replicas: 1, made: made{need: 60 * mb, scratch: 10 * mb}, outBytes: []int64{5 * mb, 26 * mb, 20 * mb}}, 70 * mb, 25 * mb, true},
 		{"nothing is needed", program{replicas: 1}, 0, 0, false},
-		{"of two devices one", program{replicas: 2, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 50 * mb, true},
-		{"a device without a pool", program{replicas: 1, devices: []int{7}, need: 60 * mb, scratch: 60 * mb}, 70 * mb, 50 * mb, false},
+		{"of two devices one", program{replicas: 2, made: made{need: 60 * mb, scratch: 60 * mb}}, 70 * mb, 50 * mb, true},
+		{"a device without a pool", program{replicas: 1, devices: []int{7}, made: made{need: 60 * mb, scratch: 60 * mb}}, 70 * mb, 50 * mb, false},
 	} {
-		w := Worker{pools: []gpuMemory{{pool: answers{PoolStats: pjrt.PoolStats{Free: tt.largest}}}, {pool: answers{PoolStats: pjrt.PoolStats{Free: tt.largest}}}}}
+		w := Worker{accelerators: accelerators{pools: []gpuMemory{{pool: answers{PoolStats: pjrt.PoolStats{Free: tt.largest}}}, {pool: answers{PoolStats: pjrt.PoolStats{Free: tt.largest}}}}}}
 		if got := w.inPieces(&tt.p, 0, tt.free); got != tt.want {
 			t.Errorf("%s: got %t; asked for %v", tt.name, got, tt.p.pieces())
 		}
@@ -161,7 +161,7 @@ func TestLent(t *testing.T) {
 		{"that, and a reader", array{buf: 1, refs: 2, pins: 2}, true, true},
 		{"no memory", array{refs: 1, pins: 1}, false, false},
 	} {
-		w, a := &Worker{spaces: map[string]*space{}}, tt.a
+		w, a := &Worker{holdings: holdings{spaces: map[string]*space{}}}, tt.a
 		w.all.prev, w.all.next = &w.all, &w.all
 		w.spaces["s"] = &space{}
 		w.add(&a)
@@ -205,10 +205,10 @@ func TestReaders(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &Worker{spaces: map[string]*space{}}
+				w := &Worker{holdings: holdings{spaces: map[string]*space{}}}
 				w.unpinned = sync.NewCond(&w.mu)
 				w.all.prev, w.all.next = &w.all, &w.all
-				c := &conn{w: w, pid: 7, read: 3, sock: &net.UnixConn{}}
+				c := &conn{w: w, clientInfo: clientInfo{pid: 7}, requests: requests{read: 3}, sock: &net.UnixConn{}}
 				w.conns = map[*conn]struct{}{c: {}}
 				a := &array{buf: 1, pins: 1}
 				w.add(a)

@@ -28,7 +28,11 @@ type runner struct {
 	wake  chan struct{} // something has changed for the loop
 	ended chan struct{} // the loop's goroutine has gone
 
-	// Protected by Worker.mu.
+	progress
+}
+
+// progress is where a job is. Worker.mu protects it.
+type progress struct {
 	state   wire.JobState
 	want    wire.JobState // running, paused or stopped
 	place   wire.Place
@@ -79,10 +83,10 @@ func (s *space) busyJobs(w *Worker) []string {
 // begin makes a loop ready and starts it.
 func (w *Worker) begin(s *space, b *wire.JobBody, log *jobLog, at jobMoment) *runner {
 	now := time.Now()
-	j := &runner{w: w, space: s, body: b, names: namesOf(b), used: make([]*program, len(b.Programs)), log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}), state: wire.JobRuns, want: wire.JobRuns,
-		place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}
+	j := &runner{w: w, space: s, body: b, names: namesOf(b), used: make([]*program, len(b.Programs)), log: log, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		progress: progress{state: wire.JobRuns, want: wire.JobRuns, place: firstPlace(at.Place, b), best: at.Best, worse: at.Worse, began: now, changed: now}}
 	j.lacks, j.until = w.cannotRun(b)
-	j.conn = &conn{w: w, programs: map[uint64]*program{}, windows: map[uint32]*window{}, finished: sync.NewCond(&w.mu), since: now, space: s}
+	j.conn = &conn{w: w, handles: handles{programs: map[uint64]*program{}, windows: map[uint32]*window{}}, inFlight: inFlight{finished: sync.NewCond(&w.mu)}, clientInfo: clientInfo{since: now}, space: s}
 	j.conn.hello = wire.HelloBody{Space: s.name, Client: "job " + b.Name}
 	return j
 }

@@ -20,7 +20,7 @@ func TestJobOfLostHost(t *testing.T) {
 		{wire.ExecuteError, false, wire.JobFailed},
 		{wire.OutOfMemory, true, wire.JobFailed},
 	} {
-		w := &Worker{stopped: make(chan struct{})}
+		w := &Worker{lifetime: lifetime{stopped: make(chan struct{})}}
 		if tt.ends {
 			w.fail(errors.New("program of several hosts"))
 		}

@@ -28,13 +28,13 @@ func TestDue(t *testing.T) {
 		{"always changed, the last one was long", 0, 99 * time.Second, hour, time.Second, true, false},
 	} {
 		now := time.Now()
-		s := &space{version: 2, saved: 1, changed: now.Add(-tt.changed), since: now.Add(-tt.since), kept: now.Add(-tt.kept), effort: tt.effort}
-		other := &conn{space: &space{}, inflight: 1}
+		s := &space{saving: saving{version: 2, saved: 1, changed: now.Add(-tt.changed), since: now.Add(-tt.since), kept: now.Add(-tt.kept), effort: tt.effort}}
+		other := &conn{space: &space{}, inFlight: inFlight{inflight: 1}}
 		own := &conn{space: s}
 		if tt.works {
 			own.inflight = 1
 		}
-		w := &Worker{conns: map[*conn]struct{}{other: {}, own: {}}}
+		w := &Worker{holdings: holdings{conns: map[*conn]struct{}{other: {}, own: {}}}}
 		if got := w.due(s, now); got != tt.want {
 			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
 		}

@@ -24,18 +24,27 @@ type program struct {
 	inputs, outputs []wire.Type
 	outBytes        []int64
 	replicas        int
-	devices         []int // of its assignment, empty when portable
-	exe             *hosts.Program
-	err             *wire.Error
-	spans           bool // it runs on several nodes
-	missing         bool // it was on disk but could not be loaded, and there is no text
-	from            wire.Source
-	took            time.Duration
-	need, scratch   int64  // bytes that a run takes besides its inputs, and of them besides its outputs; in all on CPUs, on each of other devices; 0: not known
+	devices         []int  // of its assignment, empty when portable
 	taker           string // what its donated inputs are said to be
 	ready           chan struct{}
+	made
+	usage
+}
 
-	runs, hits int64 // protected by Worker.mu, as the rest
+// made is what has become of a program when it is ready.
+type made struct {
+	exe           *hosts.Program
+	err           *wire.Error
+	spans         bool // it runs on several nodes
+	missing       bool // it was on disk but could not be loaded, and there is no text
+	from          wire.Source
+	took          time.Duration
+	need, scratch int64 // bytes that a run takes besides its inputs, and of them besides its outputs; in all on CPUs, on each of other devices; 0: not known
+}
+
+// usage is who uses a program, and how. Worker.mu protects it.
+type usage struct {
+	runs, hits int64
 	used       time.Time
 	refs       int // handles of connections, and jobs
 	pinned     bool
@@ -73,7 +82,7 @@ func (w *Worker) find(b *wire.ProgramBody) (p *program, fresh bool) {
 		return p, false
 	}
 	p = &program{hash: b.Hash, name: b.Name, origin: b.Origin, inputs: b.Inputs, outputs: b.Outputs, replicas: max(1, int(b.Replicas)),
-		ready: make(chan struct{}), taker: "donated to program " + b.Name, used: time.Now(), refs: 1}
+		ready: make(chan struct{}), taker: "donated to program " + b.Name, usage: usage{used: time.Now(), refs: 1}}
 	for _, t := range b.Outputs {
 		n, _ := t.Bytes() // checked by the decoder
 		p.outBytes = append(p.outBytes, n)

@@ -44,7 +44,7 @@ func TestLacks(t *testing.T) {
 		{2, `stablehlo.custom_call @gaiden.lstm(%0, %1)`, ""},
 		{0, `stablehlo.dot_general %0, %1`, ""},
 	} {
-		w := &Worker{lstmThreads: tt.threads}
+		w := &Worker{accelerators: accelerators{lstmThreads: tt.threads}}
 		why := w.lacks([]byte(tt.text))
 		if (why == nil) != (tt.want == "") {
 			t.Errorf("%d threads, %s: got %v", tt.threads, tt.text, why)

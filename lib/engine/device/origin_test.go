@@ -10,11 +10,11 @@ import (
 // TestForeignNumbers: processes of two containers, or of two machines, may have the same
 // number. What the kernel of one requests for its cell is not done to the other's.
 func TestForeignNumbers(t *testing.T) {
-	w := &Worker{conns: map[*conn]struct{}{}}
+	w := &Worker{holdings: holdings{conns: map[*conn]struct{}{}}}
 	w.unpinned = sync.NewCond(&w.mu)
 	cells := map[string]*conn{}
 	for _, origin := range []string{"here", "there"} {
-		c := &conn{w: w, pid: 107, group: 107, read: 5, hello: wire.HelloBody{Origin: origin}}
+		c := &conn{w: w, clientInfo: clientInfo{pid: 107, group: 107, hello: wire.HelloBody{Origin: origin}}, requests: requests{read: 5}}
 		c.changed = sync.NewCond(&c.mu)
 		cells[origin] = c
 		w.conns[c] = struct{}{}

@@ -22,7 +22,7 @@ const scarce = 24 << 30
 const allocatorOption = "allocator"
 
 // unusedFor is how long nobody sends a session with a GPU a request until it releases
-// what is unused. To have a gigabyte again takes some 20 ms.
+// what is unused, which takes time to have again.
 const unusedFor = 10 * time.Second
 
 // usualShare is how much of a GPU's memory a session takes at most where nothing is said.

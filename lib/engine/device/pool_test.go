@@ -64,7 +64,7 @@ func TestLittle(t *testing.T) {
 		{"a CPU", nil, 64 << 30, 1 << 20, true},
 		{"a large one on a CPU", nil, 0, hungry, false},
 	} {
-		w := Worker{pools: tt.pools, bytes: tt.held, deviceLimit: 4 << 30}
+		w := Worker{accelerators: accelerators{pools: tt.pools, deviceLimit: 4 << 30}, totals: totals{bytes: tt.held}}
 		if got := w.little(tt.bytes); got != tt.want {
 			t.Errorf("%s: got %t", tt.name, got)
 		}

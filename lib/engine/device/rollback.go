@@ -31,6 +31,19 @@ func (w *Worker) snapshots(s *space) (*wire.AnswerBody, error) {
 	return ans, nil
 }
 
+// waiting are those of some jobs that wait for a snapshot.
+func (w *Worker) waiting(s *space, r *record, jobs []*revival) []*revival {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(jobs, func(v *revival) bool {
+		waits := v.damaged == nil && s.waiting[v.file.Info.Name].from == r.number
+		if !waits {
+			v.close()
+		}
+		return !waits
+	})
+}
+
 // rollback gives the names of a space what they stood for at a snapshot; what
 // was bound since is taken away. What there was is saved before, so that a
 // rollback can be taken back; where it cannot be, by a full disk say, it is kept to
@@ -83,16 +96,8 @@ func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error)
 			w.drop(arrays)
 			return nil, err
 		}
-		if !pending { // only those that wait for this snapshot
-			w.mu.Lock()
-			jobs = slices.DeleteFunc(jobs, func(v *revival) bool {
-				waits := v.damaged == nil && s.waiting[v.file.Info.Name].from == r.number
-				if !waits {
-					v.close()
-				}
-				return !waits
-			})
-			w.mu.Unlock()
+		if !pending {
+			jobs = w.waiting(s, r, jobs)
 		}
 	}
 	w.mu.Lock()

@@ -27,25 +27,45 @@ type space struct {
 	bytes      int64 // of arrays that its clients made
 	quotaKnown bool  // what is on disk of it has been read, or another one set
 	quota      int64 // for them, 0 is none
-	names      int64 // counts names that are new or taken away
-	version    int64 // counts changes of what its names stand for
-	saved      int64 // version that the newest snapshot has
-	changed    time.Time
-	since      time.Time     // of the first change that no snapshot has
-	kept       time.Time     // moment of the newest snapshot
-	effort     time.Duration // that it took
-	retry      time.Time     // not before: the last one has failed
-	note       string        // what came back from disk, and what did not
-	news       bool          // the note is of something that is not back, and nobody has listened yet
-	unrestored error         // why what is on disk is not here, nil if it is; tried again
-	jobs       map[string]*runner
-	waiting    map[string]waitingJob // jobs on disk whose snapshot is not restored
-	locks      []*nameLock
-	working    int    // jobs in the middle of a step
-	freezes    int    // snapshots that wait for them to come to its end
-	undo       *undo  // of the last cell that has changed names, nil if none has
-	cell       string // what the cell is called that changes names now
-	marked     bool   // it has not changed one yet
+	saving
+	restoring
+	spaceJobs
+	undoable
+}
+
+// saving is what of a space is in snapshots.
+type saving struct {
+	names   int64 // counts names that are new or taken away
+	version int64 // counts changes of what its names stand for
+	saved   int64 // version that the newest snapshot has
+	changed time.Time
+	since   time.Time     // of the first change that no snapshot has
+	kept    time.Time     // moment of the newest snapshot
+	effort  time.Duration // that it took
+	retry   time.Time     // not before: the last one has failed
+}
+
+// restoring is what came back from disk.
+type restoring struct {
+	note       string // what did, and what did not
+	news       bool   // the note is of something that is not back, and nobody has listened yet
+	unrestored error  // why what is on disk is not here, nil if it is; tried again
+}
+
+// spaceJobs are the jobs that change a space's arrays, and who keeps others from it.
+type spaceJobs struct {
+	jobs    map[string]*runner
+	waiting map[string]waitingJob // jobs on disk whose snapshot is not restored
+	locks   []*nameLock
+	working int // jobs in the middle of a step
+	freezes int // snapshots that wait for them to come to its end
+}
+
+// undoable is the last cell that has changed names.
+type undoable struct {
+	undo   *undo  // nil if none has
+	cell   string // what the cell is called that changes names now
+	marked bool   // it has not changed one yet
 }
 
 // unsaved is no version: what the names stand for is in no snapshot.
@@ -64,7 +84,7 @@ func (s *space) touch(now time.Time) {
 func (w *Worker) spaceOf(name string) *space {
 	s := w.spaces[name]
 	if s == nil {
-		s = &space{name: name, jobs: map[string]*runner{}}
+		s = &space{name: name, spaceJobs: spaceJobs{jobs: map[string]*runner{}}}
 		if w.State != "" && w.stateOff == "" {
 			s.archive = &archive{dir: archiveDir(w.State, name), space: name}
 		}

@@ -114,6 +114,18 @@ func socketPlace(path string) error {
 	return nil
 }
 
+// crashed is what is told of a worker that has ended with an error, whose log is saved.
+func (s *Supervisor) crashed(said *words, err error) string {
+	note := fmt.Sprintf("worker %d ended at %s (%v)", s.generation, time.Now().Format(time.TimeOnly), err)
+	if last := said.lastLine(); last != "" {
+		note += ": " + last
+	}
+	if path, err := said.saveCrash(CrashDir(), s.generation, err); err == nil {
+		note += "; its log is " + path
+	}
+	return note
+}
+
 // supervise keeps a worker running. It closes l.
 func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 	// A worker dies with the thread that started it: keep this one.
@@ -179,16 +191,8 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 		e, is := errors.AsType[*exec.ExitError](err)
 		regroups := is && e.ExitCode() == regroupStatus
 		hostLost := is && e.ExitCode() == lostStatus
-		if regroups {
-			s.note = errRegroup.Error()
-		} else {
-			s.note = fmt.Sprintf("worker %d ended at %s (%v)", s.generation, time.Now().Format(time.TimeOnly), err)
-			if last := said.lastLine(); last != "" {
-				s.note += ": " + last
-			}
-			if path, berr := said.saveCrash(CrashDir(), s.generation, err); berr == nil {
-				s.note += "; its log is " + path
-			}
+		if s.note = errRegroup.Error(); !regroups {
+			s.note = s.crashed(said, err)
 		}
 		s.logf("%s", s.note)
 		switch again, err := s.regain(); {

@@ -35,59 +35,87 @@ type Worker struct {
 	Secret string     // for those that are reached over TLS
 	Node   *pjrt.Node // of a follower's worker, nil for the controller's
 
-	socketID    string // of the socket that Run listens on
+	identity
+	accelerators
+	storage
+	lifetime
+
+	mu       sync.Mutex // protects following, and array and program
+	unpinned *sync.Cond // signalled when a call into PJRT has ended, or a reader of an array
+	totals
+	holdings
+}
+
+// identity is how clients and files know a worker.
+type identity struct {
+	socketID string // of the socket that Run listens on
+	uid      int
+	started  time.Time
+	instance string
+	origin   string // of its process number
+}
+
+// accelerators are the devices, and what Open finds out about them.
+type accelerators struct {
 	client      *hosts.Client
 	devices     []*hosts.Device // of all nodes, those of this one first
 	inline      bool            // short programs run inside Execute
 	lstmThreads int             // threads of the calls of package lstm; 0: LSTMs are XLA's
-	cache       *cache
-	keeping     sync.Mutex     // held while a program is written to disk
-	background  sync.WaitGroup // work that the end waits for
-	writer      sync.Once      // begins the thread that takes writes
-	writes      chan func()
-	stateLock   *os.File
-	stateOff    string // why no snapshots are kept, "" if they are
-	stateNext   string // what to do about it, where one knows
-	uid         int
-	started     time.Time
-	instance    string
-	origin      string // of its process number
-	stopped     chan struct{}
-	once        sync.Once     // closes stopped
-	shut        chan struct{} // closed when Run takes no more connections
-	fate        error         // what ends the worker, nil if it was asked to stop; written before stopped is closed
+	pools       []gpuMemory     // of GPUs, where memory is theirs
+	deviceLimit int64           // memory of the smallest device, 0 if it is not known
+	turns       []*turns        // of the devices
 	health      health
-
-	regrouping sync.Mutex                        // held while the hosts are changed
-	reported   atomic.Pointer[[]wire.DeviceInfo] // of a follower's worker: what the controller hears of the devices
-
-	flags flags // that the plugin has been given
+	flags       flags // that the plugin has been given
 
 	tracing sync.Mutex // protects trace
 	trace   *pjrt.Profile
+}
 
-	mu       sync.Mutex // protects following, and array and program
-	unpinned *sync.Cond // signalled when a call into PJRT has ended, or a reader of an array
-	all      array      // head of the list of all arrays
-	count    int        // in it
-	tidying  bool       // memory is released soon
-	bytes    int64      // in arrays
-	undoing  int64      // of them, kept to be undone
-	most     int64      // what arrays and a program that ran needed at once: see wastes
-	floor    int64      // resident besides arrays after the last trim
+// storage is what a worker has on disk.
+type storage struct {
+	cache      *cache
+	keeping    sync.Mutex     // held while a program is written to disk
+	background sync.WaitGroup // work that the end waits for
+	writer     sync.Once      // begins the thread that takes writes
+	writes     chan func()
+	stateLock  *os.File
+	stateOff   string // why no snapshots are kept, "" if they are
+	stateNext  string // what to do about it, where one knows
+}
 
-	pools       []gpuMemory // of GPUs, where memory is theirs; set by Open
-	deviceLimit int64       // memory of the smallest device, 0 if it is not known; set by Open
-	turns       []*turns    // of the devices
-	names       map[name]*array
-	folders     map[name]int // how many names there are in one: see under
-	programs    map[[32]byte]*program
-	conns       map[*conn]struct{}
-	left        int      // frames of clients that have gone: see pulse
-	orphans     []orphan // errors of clients that have gone
-	spaces      map[string]*space
-	troubles    map[string]string // by space: why it is not saved
-	ending      bool              // no work is taken any more
+// lifetime is how a worker ends, and its hosts change.
+type lifetime struct {
+	stopped chan struct{}
+	once    sync.Once     // closes stopped
+	shut    chan struct{} // closed when Run takes no more connections
+	fate    error         // what ends the worker, nil if it was asked to stop; written before stopped is closed
+
+	regrouping sync.Mutex                        // held while the hosts are changed
+	reported   atomic.Pointer[[]wire.DeviceInfo] // of a follower's worker: what the controller hears of the devices
+}
+
+// totals are all arrays, and their memory. Worker.mu protects them.
+type totals struct {
+	all     array // head of the list of all arrays
+	count   int   // in it
+	tidying bool  // memory is released soon
+	bytes   int64 // in arrays
+	undoing int64 // of them, kept to be undone
+	most    int64 // what arrays and a program that ran needed at once: see wastes
+	floor   int64 // resident besides arrays after the last trim
+}
+
+// holdings are what clients have in the session. Worker.mu protects them.
+type holdings struct {
+	names    map[name]*array
+	folders  map[name]int // how many names there are in one: see under
+	programs map[[32]byte]*program
+	conns    map[*conn]struct{}
+	left     int      // frames of clients that have gone: see pulse
+	orphans  []orphan // errors of clients that have gone
+	spaces   map[string]*space
+	troubles map[string]string // by space: why it is not saved
+	ending   bool              // no work is taken any more
 }
 
 // Open loads the plugin and takes the devices.

@@ -23,7 +23,7 @@
 // to some units of float32's last place; sigmoid(x) is ½·tanh(½x)+½.
 //
 // The session gives the plugin the first of its [Handlers], on Intel's processors with AVX-512
-// and AMD's without, where it was measured to be faster than XLA's loop.
+// and AMD's without.
 //
 // It is C, since no Go may run on XLA's threads, and checked in as what gcc made of it:
 // c/assemble.go writes lstm_amd64.s, once for each set of instructions. So nobody needs a C

@@ -150,8 +150,8 @@ func (p *Pool) Trim() error {
 	return p.with(func(handle uintptr) error { return p.driver.do("cuMemPoolTrimTo", handle, 0) })
 }
 
-// Memory reads the figures. It takes 15 µs, and where this process does not work on the GPU
-// yet as long as CUDA needs to begin and end there.
+// Memory reads the figures. Where this process does not work on the GPU yet, it takes as long
+// as CUDA needs to begin and end there.
 func (p *Pool) Memory() (m PoolStats, err error) {
 	err = p.inContext(func(mem *arena) error {
 		f := makeN[uint64](mem, 4)
@@ -171,8 +171,7 @@ func (p *Pool) Memory() (m PoolStats, err error) {
 
 // Fits says whether the pool has arrays of these sizes, in bytes, all at once, by taking them
 // and giving them back: its memory is in pages, and no free part may be large
-// enough. It takes 0.1 ms, or some more for memory that the pool does not hold yet. Where
-// CUDA answers anything else, that is for XLA to say.
+// enough. Where CUDA answers anything else, that is for XLA to say.
 func (p *Pool) Fits(sizes []int64) (fits bool) {
 	err := p.inContext(func(mem *arena) error {
 		array := make1[uintptr](mem)

@@ -3,8 +3,8 @@
 //
 // A sealed file ends with a seal: a note of its owner's and a checksum over its
 // bytes, its name and the note. A program with a seal can be executed: what
-// follows an ELF file's sections is not loaded. The checksum is CRC-32C, at
-// 13 GB/s, because it is computed where a cell of 7 ms waits for it:
+// follows an ELF file's sections is not loaded. The checksum is CRC-32C, for
+// which processors have an instruction, because cells wait for it:
 //
 //	err := sealed.Write(path, data)  // temporary file, fsync, rename
 //	data, err := sealed.Read(path)   // *sealed.DamagedError where it is not what was written

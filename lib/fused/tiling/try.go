@@ -98,7 +98,7 @@ type looking struct {
 	s    *session.Session
 	look Options
 	// idle are the loops without the ops, by their keys: the least that they took. One that
-	// is slow by chance would make a tiling of 2 µs one of 0.1.
+	// is slow by chance would make a tiling look faster than it is.
 	idle map[string]float64
 }
 

@@ -3,9 +3,6 @@ package xla
 import (
 	"fmt"
 	"math"
-	"net"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/gomlx/compute"
@@ -13,7 +10,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
-	"gaiden/lib/engine/device"
+	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/gradient"
 	"gaiden/lib/models"
 	"gaiden/lib/session"
@@ -21,20 +18,11 @@ import (
 
 // cpu is XLA, by a session in this process: the Go backend has no DynamicSlice.
 func cpu(t *testing.T) compute.Backend {
-	plugin := os.Getenv("GAIDEN_PLUGIN")
-	if plugin == "" {
-		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to the one that scripts/run fetches (pjrt_c_api_cpu_plugin.so)")
-	}
-	w := &device.Worker{Version: session.Version, Generation: 1, Plugin: device.Plugin{Path: plugin, Device: "cpu"}, Socket: filepath.Join(t.TempDir(), "s")}
-	if err := w.Open(); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: w.Socket, Net: "unix"})
+	socket, err := devicetest.Worker(devicetest.Plugin(t), session.Version, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	go w.Run(l)
-	s, err := session.Config{Socket: w.Socket, NoStart: true}.Open()
+	s, err := session.Config{Socket: socket, NoStart: true}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,8 +92,8 @@ func track(v Var) {
 
 // Load fills variables with their kept values. It takes the name of each and its
 // address, and behind them nil pointers to the types that kept interfaces may
-// hold. (Its own types would say this better, and cost every program 20 ms of
-// the compiler's time.) A value that cannot be loaded ends the program: the
+// hold. (Its own types would say this better, and cost the compiler time in every
+// program.) A value that cannot be loaded ends the program: the
 // kernel reads the reason in the manifest, and makes another program that does
 // without.
 func Load(list ...any) bool {

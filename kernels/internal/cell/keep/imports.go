@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,90 +18,19 @@ import (
 // resolve finds the imports that the declarations and the cell need: the
 // cell's own, those of earlier cells, and by name those that nobody wrote.
 func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl, loads []loadedVar, remembered []*parse.Import) ([]*parse.Import, error) {
-	u := p.unit
-	declared := map[string]bool{}
-	quals := map[string][]string{}
-	uses := map[string]bool{}
-	gather := func(q map[string][]string, used map[string]bool) {
-		for name, selected := range q {
-			quals[name] = append(quals[name], selected...)
-		}
-		for name := range used {
-			uses[name] = true
-		}
-	}
-	for _, d := range decls {
-		if d.Kind != parse.Method {
-			for _, name := range d.Names {
-				declared[name] = true
-			}
-		}
-		gather(d.Quals, d.Uses)
-	}
-	for _, l := range loads {
-		declared[l.ident] = true
-	}
-	gather(u.Quals, u.Uses)
-	if u.OwnMain != nil {
-		gather(u.OwnMain.Quals, u.OwnMain.Uses)
-	}
-	for name := range quals {
-		// A variable that the program cannot have is not the package of its name.
-		if reason, _ := c.Memory.refused(name, u); reason != "" && !slices.ContainsFunc(u.Imports, func(im *parse.Import) bool { return im.Name == name || im.Name == "" && guessName(im.Path) == name }) {
-			declared[name] = true
-		}
-	}
-
 	// The cell's own imports must exist, used or not; and only the package
 	// itself knows its name.
 	if err := c.ownImports(ctx, p); err != nil {
 		return nil, err
 	}
-	var out []*parse.Import
-	byName := map[string]*parse.Import{}
-	for _, im := range slices.Concat(remembered, u.Imports) {
-		if slices.Contains(p.missing, im.Path) {
-			continue
-		}
-		switch im.Name {
-		case "_", ".":
-			if !slices.ContainsFunc(out, func(o *parse.Import) bool { return o.Name == im.Name && o.Path == im.Path }) {
-				out = append(out, im)
-			}
-		case "":
-			byName[c.packageName(p, im.Path)] = im
-		default:
-			byName[im.Name] = im
-		}
-	}
-	p.builtins = c.builtins(ctx, u, uses, func(name string) bool {
-		return declared[name] || byName[name] != nil || name != cell.ContextName && quals[name] != nil // must.M is of a package
-	})
-	p.builtins = slices.DeleteFunc(p.builtins, func(b cell.Builtin) bool {
-		for name := range b.Packages {
-			if im := byName[name]; declared[name] || im != nil && im.Path != name {
-				return true // Go's own will do
-			}
-		}
-		return false
-	})
-	for _, b := range p.builtins {
-		declared[b.Name] = true
-		for name, selected := range b.Packages {
-			quals[name] = append(quals[name], selected)
-		}
-	}
-	// GoNB parses the command line in every cell; linking package flag into
-	// every cell would be the price. We do where there is one, or talk of flags.
-	p.flags = u.OwnMain == nil && !u.Test && u.HasMain() && !declared["flag"] && (len(u.Args) > 0 || quals["flag"] != nil) &&
-		!slices.Contains(u.Quals["flag"], "Parse") // statements that parse it themselves define flags before
-	if p.flags && quals["flag"] == nil {
-		quals["flag"] = []string{"Parse"}
-	}
-	for name, selected := range quals {
-		im := byName[name]
+	n := c.namesOf(p, decls, loads)
+	out := n.importAll(c, p, slices.Concat(remembered, p.unit.Imports))
+	n.addBuiltins(ctx, c, p)
+	n.addFlags(p)
+	for name, selected := range n.quals {
+		im := n.imports[name]
 		switch {
-		case declared[name]:
+		case n.declared[name]:
 			continue
 		case im == nil:
 			path, ok := c.Module.Resolve(ctx, name, selected)
@@ -122,7 +52,7 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 	slices.SortFunc(out, func(a, b *parse.Import) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Name, b.Name))
 	})
-	var paths []string
+	u, paths := p.unit, []string(nil)
 	for _, im := range out {
 		paths = append(paths, im.Path)
 	}
@@ -140,6 +70,99 @@ func (c *Composer) resolve(ctx context.Context, p *Program, decls []*parse.Decl,
 	}
 	companions, err := c.beneath(ctx, p, paths)
 	return append(out, companions...), err
+}
+
+// names is what the names in a program stand for.
+type names struct {
+	declared map[string]bool
+	quals    map[string][]string // those that are followed by a dot, with what is selected
+	uses     map[string]bool
+	imports  map[string]*parse.Import
+}
+
+// namesOf are those in declarations and in the cell.
+func (c *Composer) namesOf(p *Program, decls []*parse.Decl, loads []loadedVar) *names {
+	n, u := &names{map[string]bool{}, map[string][]string{}, map[string]bool{}, map[string]*parse.Import{}}, p.unit
+	gather := func(quals map[string][]string, uses map[string]bool) {
+		for name, selected := range quals {
+			n.quals[name] = append(n.quals[name], selected...)
+		}
+		maps.Copy(n.uses, uses)
+	}
+	for _, d := range decls {
+		if d.Kind != parse.Method {
+			for _, name := range d.Names {
+				n.declared[name] = true
+			}
+		}
+		gather(d.Quals, d.Uses)
+	}
+	for _, l := range loads {
+		n.declared[l.ident] = true
+	}
+	gather(u.Quals, u.Uses)
+	if u.OwnMain != nil {
+		gather(u.OwnMain.Quals, u.OwnMain.Uses)
+	}
+	for name := range n.quals {
+		// A variable that the program cannot have is not the package of its name.
+		if reason, _ := c.Memory.refused(name, u); reason != "" && !slices.ContainsFunc(u.Imports, func(im *parse.Import) bool { return im.Name == name || im.Name == "" && guessName(im.Path) == name }) {
+			n.declared[name] = true
+		}
+	}
+	return n
+}
+
+// importAll notes imports by their names; those that have none are returned.
+func (n *names) importAll(c *Composer, p *Program, all []*parse.Import) (unnamed []*parse.Import) {
+	for _, im := range all {
+		if slices.Contains(p.missing, im.Path) {
+			continue
+		}
+		switch im.Name {
+		case "_", ".":
+			if !slices.ContainsFunc(unnamed, func(o *parse.Import) bool { return o.Name == im.Name && o.Path == im.Path }) {
+				unnamed = append(unnamed, im)
+			}
+		case "":
+			n.imports[c.packageName(p, im.Path)] = im
+		default:
+			n.imports[im.Name] = im
+		}
+	}
+	return unnamed
+}
+
+// addBuiltins gives the program the functions of cells that it uses.
+func (n *names) addBuiltins(ctx context.Context, c *Composer, p *Program) {
+	p.builtins = c.builtins(ctx, p.unit, n.uses, func(name string) bool {
+		return n.declared[name] || n.imports[name] != nil || name != cell.ContextName && n.quals[name] != nil // must.M is of a package
+	})
+	p.builtins = slices.DeleteFunc(p.builtins, func(b cell.Builtin) bool {
+		for name := range b.Packages {
+			if im := n.imports[name]; n.declared[name] || im != nil && im.Path != name {
+				return true // Go's own will do
+			}
+		}
+		return false
+	})
+	for _, b := range p.builtins {
+		n.declared[b.Name] = true
+		for name, selected := range b.Packages {
+			n.quals[name] = append(n.quals[name], selected)
+		}
+	}
+}
+
+// addFlags decides whether the program parses its command line. GoNB's cells all do; linking
+// package flag into every cell would be the price. Ours do where there is one, or talk of flags.
+func (n *names) addFlags(p *Program) {
+	u := p.unit
+	p.flags = u.OwnMain == nil && !u.Test && u.HasMain() && !n.declared["flag"] && (len(u.Args) > 0 || n.quals["flag"] != nil) &&
+		!slices.Contains(u.Quals["flag"], "Parse") // statements that parse it themselves define flags before
+	if p.flags && n.quals["flag"] == nil {
+		n.quals["flag"] = []string{"Parse"}
+	}
 }
 
 // beneath looks at all that the program consists of: packages in C, for which the

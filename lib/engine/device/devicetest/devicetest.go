@@ -12,6 +12,7 @@ package devicetest
 import (
 	"bufio"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,13 +51,42 @@ func Play(version string, more map[string]func() error) {
 	os.Exit(0)
 }
 
+// Plugin is the file of the XLA plugin. Without one the test is skipped.
+func Plugin(t testing.TB) string {
+	t.Helper()
+	plugin := os.Getenv("GAIDEN_PLUGIN")
+	if plugin == "" {
+		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to its file (pjrt_c_api_cpu_plugin.so), or use scripts/test, which fetches one")
+	}
+	return plugin
+}
+
+// Worker starts a worker in this process, with so many devices of a CPU, and returns its socket.
+// It ends with the process.
+func Worker(plugin, version string, devices int) (socket string, err error) {
+	dir, err := os.MkdirTemp("", "worker")
+	if err != nil {
+		return "", err
+	}
+	socket = filepath.Join(dir, "s")
+	w := &device.Worker{Version: version, Generation: 1, Socket: socket,
+		Plugin: device.Plugin{Path: plugin, Device: "cpu", Options: map[string]any{"cpu_device_count": int64(devices)}}}
+	if err := w.Open(); err != nil {
+		return "", err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return "", err
+	}
+	go w.Run(l)
+	return socket, nil
+}
+
 // Start starts a session for a test, and returns its socket. Its files are in a folder of
 // its own. Without an XLA plugin the test is skipped.
 func Start(t *testing.T) (socket string) {
 	t.Helper()
-	if os.Getenv("GAIDEN_PLUGIN") == "" {
-		t.Skip("needs an XLA plugin: set GAIDEN_PLUGIN to its file, or use scripts/test, which fetches one")
-	}
+	Plugin(t)
 	dir := t.TempDir()
 	socket = filepath.Join(dir, "run", "session.sock")
 	r, w, err := os.Pipe()

@@ -160,7 +160,7 @@ func (p PartsUpdate) tile() Tile {
 	switch { // few numbers of many parts: more of them are loaded at once
 	case p.Parts > 128:
 		usual.N, usual.K = 32, 64
-	case p.Parts > 16: // SeedCNN's 100 take 1.9 µs so on an H100, and 3.2 with 128 numbers
+	case p.Parts > 16:
 		usual.N = 32
 	}
 	t := p.Tile.or(usual)

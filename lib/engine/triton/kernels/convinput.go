@@ -21,10 +21,9 @@ import (
 //
 // Without pooling a block is one pixel of some images, so that all of it comes from
 // the same results with the same weights, and no turn of the loop is spent on taps
-// that reach outside: of the 16 of LeNet5's third convolution a pixel has 1 to 4
-// (15.3 and 5.0 µs on an H200). With pooling it is any pixels, and a turn is a tap:
-// who has won a window cannot be read ahead, so that few long turns wait longer than
-// many short ones (13.3 and 22.7 µs for the second convolution).
+// that reach outside. With pooling it is any pixels, and a turn is a tap: who has
+// won a window cannot be read ahead, so that few long turns wait longer than many
+// short ones.
 type ConvInput struct {
 	Geometry
 	G, X, D dtypes.DType // elements of g, x and d; default: float32
