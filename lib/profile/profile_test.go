@@ -40,7 +40,7 @@ func open(t testing.TB) *session.Session {
 	t.Helper()
 	plugin := devicetest.Plugin(t)
 	server.Do(func() {
-		server.socket, server.err = devicetest.Worker(plugin, session.Version, 1)
+		server.socket, server.err = devicetest.Worker(plugin, session.Version, 2)
 		os.Setenv("XDG_CACHE_HOME", filepath.Join(filepath.Dir(server.socket), "cache"))
 	})
 	if server.err != nil {
