@@ -88,7 +88,7 @@ func (o Ops) NormOfSum(sum, x, z, biases, scale, offset *Node, epsilon float64) 
 			if dsum == nil { // it is differentiated again
 				return v
 			}
-			return sums[i]
+			return Add(v, sums[i]) // v is of a gradient that is in the loss
 		}))
 	}
 	wrt[0] = IdentityWithCustomGradient(sum, func(_, v *Node) *Node {
