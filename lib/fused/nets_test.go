@@ -38,7 +38,9 @@ func TestNets(t *testing.T) {
 		{"itself", []int{4}, []models.Layer{dense("in", 4), residual(models.Activation{Name: "a"}), norm("m"), residual(models.Activation{Name: "b"}), norm("end")}},
 		{"sums of sums", []int{4}, []models.Layer{dense("in", 4), residual(residual(norm("n"), dense("d", 4)), norm("m"), dense("e", 4)), norm("end")}},
 		{"several readers", []int{4}, []models.Layer{dense("in", 4), residual(norm("n"), dense("d", 4)), models.Residual{Main: []models.Layer{norm("m"), dense("e", 4)}, Skip: []models.Layer{norm("o"), dense("f", 4)}}, norm("end")}},
-		{"dropped out and activated", []int{4}, []models.Layer{dense("in", 4), models.Residual{Main: []models.Layer{norm("n"), models.Dense{Name: "d", Units: 4, Act: Tanh}}, Act: models.SiLU}, norm("end")}},
+		{"masked", []int{3, 4}, []models.Layer{models.Masking{Name: "mask"}, dense("in", 4), block("a"), norm("end")}},
+		{"one layer twice", []int{4}, []models.Layer{dense("in", 4), twice{residual(norm("n"), dense("d", 4))}, norm("end")}},
+		{"activated", []int{4}, []models.Layer{dense("in", 4), models.Residual{Main: []models.Layer{norm("n"), models.Dense{Name: "d", Units: 4, Act: Tanh}}, Act: models.SiLU}, norm("end")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			net := models.Net{Name: "net", Input: tt.input, Layers: tt.layers}
@@ -92,4 +94,11 @@ func TestNets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// twice applies one layer, with its weights, to what it has made.
+type twice struct{ models.Layer }
+
+func (l twice) Apply(scope *model.Scope, x *Node) *Node {
+	return l.Layer.Apply(scope.ResetVisited(), l.Layer.Apply(scope, x))
 }
