@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
@@ -186,12 +187,17 @@ func TestJointGradients(t *testing.T) {
 	const width, length, batch = 8, 6, 4
 	block := models.TransformerBlock{Name: "block", Heads: 4, KVHeads: 2, Gated: true, Act: models.SiLU, NoBias: true}
 	first := models.Dense{Name: "first", Units: width}
+	loop := models.Scan{Name: "scan", State: [][]int{{width}}, Cell: func(scope *model.Scope, state []*graph.Node, x *graph.Node) ([]*graph.Node, *graph.Node) {
+		y := models.Call(scope, models.Residual{Name: "r", Main: []models.Layer{models.LayerNorm{Name: "norm"}, models.FeedForward{Name: "f", Gated: true, Hidden: 5}}}, graph.Add(x, state[0]))
+		return []*graph.Node{y}, y
+	}}
 	for name, tt := range map[string]struct {
 		layers []models.Layer
 		net    func(*models.Net)
 		config Config
 	}{
 		"bfloat16": {layers: []models.Layer{block}, config: Config{BF16: true}}, // the first x has no gradient
+		"loop":     {layers: []models.Layer{first, models.Residual{Name: "res", Main: []models.Layer{models.LayerNorm{Name: "n"}, models.Repeat{Name: "rep", Times: 1, Recompute: true, Layer: loop}}}}},
 		"frozen":   {layers: []models.Layer{first, block}, config: Config{Optimizer: optim.Groups{Optimizer: optim.SGD{}, Groups: []optim.Group{{Names: []string{"block/attention/key/*", "block/feedforward/up/*"}, Frozen: true}, {Names: []string{"*"}}}}}},
 		"adapted":  {layers: []models.Layer{first, block}, net: func(n *models.Net) { n.LoRA = models.LoRA{Rank: 2} }},
 	} {

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"gaiden/lib/fit/result"
-	"gaiden/lib/losses"
-	"gaiden/lib/optim"
+	"github.com/gomlx/compute/gobackend"
 	"github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/fit/result"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
+	"gaiden/lib/optim"
 )
 
 // TestNotFinite holds that a loss that is no number stops the run, names step
@@ -188,6 +189,41 @@ func TestLargeLoss(t *testing.T) {
 		h, err := n.Fit(load(t, n, "far", Data{X: []float32{1, 2}, Y: []float32{1e16, 1e16}}), Train{Epochs: 2, Batch: 2})
 		if err != nil || h.Steps != 2 || !(h.Last().Train.Loss > 1e31) {
 			t.Errorf("packed %t: got %v after %d steps, want 2 with a loss of more than 1e31", packed, err, h.Steps)
+		}
+	}
+}
+
+// TestTooLarge holds that one number that is not finite, or too large for the rate, is found in any
+// gradient, also where several of one shape are looked at together.
+func TestTooLarge(t *testing.T) {
+	backend, err := gobackend.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec, err := graph.NewExec(backend, func(all []*graph.Node) *graph.Node {
+		last := len(all) - 1
+		return (&trace{g: all[0].Graph()}).tooLarge(all[:last], all[last])
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := -1; at < 2*checkedTogether+3; at++ {
+		for _, wrong := range []float32{float32(math.NaN()), float32(math.Inf(-1)), 2e29} {
+			var in []any
+			for i := range 2*checkedTogether + 3 { // of two shapes
+				g := make([]float32, 2+i/(2*checkedTogether+1))
+				if i == at {
+					g[1] = wrong
+				}
+				in = append(in, g)
+			}
+			got, err := exec.Call1(append(in, float32(10))...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := map[bool]float32{true: 1}[at >= 0]; got.Value() != want {
+				t.Errorf("%g in gradient %d: got %v, want %g", wrong, at, got.Value(), want)
+			}
 		}
 	}
 }

@@ -228,16 +228,16 @@ func (t *trace) tooLarge(gradients []*Node, rate *Node) *Node {
 	limit = Div(limit, MaxScalar(Abs(rate), 1))
 	byShape := map[string][]*Node{}
 	for _, g := range gradients {
-		large := LogicalNot(LessThan(Abs(g), BroadcastToDims(limit, g.Shape().Dimensions...)))
-		byShape[g.Shape().String()] = append(byShape[g.Shape().String()], large)
+		shape := g.Shape().String()
+		byShape[shape] = append(byShape[shape], LogicalNot(LessThan(Abs(g), BroadcastToDims(limit, g.Shape().Dimensions...))))
 	}
 	for _, shape := range slices.Sorted(maps.Keys(byShape)) {
 		for group := range slices.Chunk(byShape[shape], checkedTogether) {
-			any := group[0]
-			for _, large := range group[1:] {
-				any = LogicalOr(any, large)
+			large := group[0]
+			for _, other := range group[1:] {
+				large = LogicalOr(large, other)
 			}
-			all = append(all, someOf(any))
+			all = append(all, someOf(large))
 		}
 	}
 	return ReduceAllMax(Concatenate(all, 0))

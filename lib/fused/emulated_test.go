@@ -1,6 +1,7 @@
 package fused
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,18 +19,29 @@ import (
 	"gaiden/lib/engine/triton"
 	"gaiden/lib/engine/triton/emulate"
 	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/models"
 )
 
 // pure is a backend that needs no plugin. A tensor belongs to one backend, so
 // all tests have the same.
 var pure, pureError = gobackend.New("")
 
+// lowered is pure with a lowering for nets.
+type lowered struct {
+	compute.Backend
+	lowering models.Lowering
+}
+
+func (l *lowered) Lowering() models.Lowering { return l.lowering }
+
+var onHost = &lowered{Backend: pure, lowering: models.Plain{}}
+
 func host(t *testing.T) compute.Backend {
 	t.Helper()
 	if pureError != nil {
 		t.Fatal(pureError)
 	}
-	return pure
+	return onHost
 }
 
 // stop ends the building of a graph at a kernel whose inputs are not known yet.
@@ -37,6 +49,8 @@ type stop struct {
 	kernel   triton.Kernel
 	operands []*Node
 }
+
+func (stop) Error() string { return "a kernel's inputs are not known yet" } // a net's panics are errors
 
 // emulated runs a graph whose kernels run in package emulate: it is built again
 // and again, each time as far as the next kernel, with what the kernels before
@@ -63,8 +77,8 @@ func emulated(t *testing.T, o Ops, in []*tensors.Tensor, build func(o Ops, in []
 			rest, number := all[len(in):], 0
 			defer func() {
 				if r := recover(); r != nil {
-					s, is := r.(stop)
-					if !is {
+					var s stop
+					if err, is := r.(error); !is || !errors.As(err, &s) {
 						panic(r)
 					}
 					next = &s

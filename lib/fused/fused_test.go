@@ -132,6 +132,7 @@ func TestForms(t *testing.T) {
 					// and of the gradient
 					slope := Gradient(ReduceAllSum(Mul(Square(y), kept)), in[0])[0]
 					out = append(out, Gradient(ReduceAllSum(Square(slope)), in[0], in[2])...)
+					out = append(out, gradient.Final(ReduceAllSum(Add(Square(slope), Mul(Square(y), kept))), wrt...)...)
 				}
 			}
 			return out

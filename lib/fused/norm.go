@@ -44,10 +44,8 @@ func (o Ops) Norm(x, scale, offset *Node, epsilon float64) *Node {
 	}, plain)
 }
 
-// NormOfSum is the norm of a sum that other layers read too: y normalizes sum, which is
-// x + z + biases, each of which but x may be nil, and kept is the sum for those others. Forward and backward are one kernel each,
-// which add up. What columns says, after a gradient was derived, is the sum's gradient and its sums
-// over all axes but the last; it is nil where there are no kernels.
+// NormOfSum is that of xla.Calls: one kernel forward, which also computes the sum, and one
+// backward, which also adds the gradients of the sum's readers.
 func (o Ops) NormOfSum(sum, x, z, biases, scale, offset *Node, epsilon float64) (y, kept *Node, columns func() (of, sums *Node)) {
 	d := sum.Shape().Dimensions
 	width := d[len(d)-1]
@@ -88,7 +86,7 @@ func (o Ops) NormOfSum(sum, x, z, biases, scale, offset *Node, epsilon float64) 
 			if dsum == nil { // it is differentiated again
 				return v
 			}
-			return sums[i]
+			return Add(v, sums[i]) // v is of a gradient that is in the loss
 		}))
 	}
 	wrt[0] = IdentityWithCustomGradient(sum, func(_, v *Node) *Node {

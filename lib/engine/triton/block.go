@@ -60,8 +60,8 @@ func (b *Block) parameters() {
 // or more, which lets Triton move four numbers at once.
 func (b *Block) text() string {
 	var t strings.Builder
-	fmt.Fprintf(&t, "// %s: grid %d×%d×%d, %d warps, %d stages\n", b.kernel.Name,
-		max(1, b.kernel.Grid[0]), max(1, b.kernel.Grid[1]), max(1, b.kernel.Grid[2]), b.kernel.warps(), b.kernel.stages())
+	grid := b.kernel.Launched()
+	fmt.Fprintf(&t, "// %s: grid %d×%d×%d, %d warps, %d stages\n", b.kernel.Name, grid[0], grid[1], grid[2], b.kernel.warps(), b.kernel.stages())
 	t.WriteString("module {\n  tt.func public @" + b.kernel.Name + "(")
 	var all []string
 	for i, v := range b.inputs {
@@ -140,7 +140,15 @@ func (b *Block) ProgramID(axis int) Value {
 	if axis < 0 || axis > 2 {
 		b.refuse("ProgramID", "got axis %d, want 0, 1 or 2", axis)
 	}
-	return b.op(Type{DType: dtypes.Int32}, "tt.get_program_id %s : i32", "xyz"[axis:axis+1])
+	grid, launched, i32 := b.kernel.Grid, b.kernel.Launched(), Type{DType: dtypes.Int32}
+	if max(1, grid[axis]) == launched[axis] {
+		return b.op(i32, "tt.get_program_id %s : i32", "xyz"[axis:axis+1])
+	}
+	id := b.op(i32, "tt.get_program_id x : i32")
+	for _, n := range grid[:axis] {
+		id = id.Div(max(1, n))
+	}
+	return id.Rem(max(1, grid[axis]))
 }
 
 // Range is the row 0, 1, …, n-1 of int32.

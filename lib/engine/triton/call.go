@@ -36,14 +36,11 @@ func (k Kernel) Call(f *hlo.Function, operands ...compute.Value) ([]compute.Valu
 			return nil, fmt.Errorf("triton: kernel %s: operand %d is %s, want %s", k.Name, i, s, want[i])
 		}
 	}
-	grid := [3]int32{1, 1, 1}
-	for i, n := range k.Grid {
-		grid[i] = int32(max(1, n))
-	}
+	grid := k.Launched()
 	return f.CustomCall(Target, operands, k.Outputs, hlo.CallConfig{
 		Backend: map[string]any{
 			"name": k.Name, "ir": text,
-			"grid_x": grid[0], "grid_y": grid[1], "grid_z": grid[2],
+			"grid_x": int32(grid[0]), "grid_y": int32(grid[1]), "grid_z": int32(grid[2]),
 			"num_warps": int32(k.warps()), "num_stages": int32(k.stages()),
 		},
 		Aliases: k.Aliases,

@@ -18,7 +18,7 @@ type Kernel struct {
 	// Nameless kernels are not told in a program what they are for: kernels of one
 	// text are compiled once, and a net has many of them.
 	Nameless bool
-	// Grid is the number of blocks along each axis; 0 is 1.
+	// Grid is the number of blocks along each axis; 0 is 1. There may be 2³¹-1 of them in all.
 	Grid [3]int
 	// Warps is how many warps of 32 threads work on a block: a power of two up
 	// to 32; default: 4.
@@ -45,8 +45,19 @@ type Kernel struct {
 	Body func(b *Block)
 }
 
-// Limits of CUDA's grids.
-var largestGrid = [3]int{math.MaxInt32, 65535, 65535}
+// Launched is the grid that the device is given. It is Grid, or one axis of all blocks where
+// CUDA's second or third axis is too short.
+func (k Kernel) Launched() [3]int {
+	const longest = 65535
+	g := k.Grid
+	for i := range g {
+		g[i] = max(1, g[i])
+	}
+	if max(g[1], g[2]) > longest {
+		return [3]int{g[0] * g[1] * g[2], 1, 1}
+	}
+	return g
+}
 
 // Text is the kernel as a Triton IR module. One kernel always has one text. Its
 // error is an *Error.
@@ -85,10 +96,15 @@ func (k *Kernel) check() error {
 	if k.Body == nil {
 		return fail("it has no Body, want a function of a Block")
 	}
+	blocks := 1.0
 	for axis, n := range k.Grid {
-		if n < 0 || n > largestGrid[axis] {
-			return fail("grid axis %d has %d blocks, want 1 to %d", axis, n, largestGrid[axis])
+		if n < 0 {
+			return fail("grid axis %d has %d blocks, want 1 or more", axis, n)
 		}
+		blocks *= float64(max(1, n))
+	}
+	if blocks > math.MaxInt32 {
+		return fail("the grid %v has %g blocks, want less than 2³¹", k.Grid, blocks)
 	}
 	if k.warps() > 32 || !isPowerOfTwo(k.warps()) {
 		return fail("got %d warps, want 1, 2, 4, 8, 16 or 32", k.Warps)

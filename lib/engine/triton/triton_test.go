@@ -239,7 +239,7 @@ func TestRefusals(t *testing.T) {
 		{"name", triton.Kernel{Name: "a b", Outputs: []shapes.Shape{f32(1)}, Body: func(*triton.Block) {}}, `name is "a b"`},
 		{"no outputs", triton.Kernel{Name: "k", Body: func(*triton.Block) {}}, "it has no outputs"},
 		{"warps", triton.Kernel{Name: "k", Warps: 3, Outputs: []shapes.Shape{f32(1)}, Body: func(*triton.Block) {}}, "got 3 warps"},
-		{"grid", triton.Kernel{Name: "k", Grid: [3]int{1, 70000}, Outputs: []shapes.Shape{f32(1)}, Body: func(*triton.Block) {}}, "grid axis 1 has 70000 blocks, want 1 to 65535"},
+		{"grid", triton.Kernel{Name: "k", Grid: [3]int{1, 70000, 70000}, Outputs: []shapes.Shape{f32(1)}, Body: func(*triton.Block) {}}, "the grid [1 70000 70000] has 4.9e+09 blocks, want less than 2³¹"},
 		{"double", triton.Kernel{Name: "k", Outputs: []shapes.Shape{shapes.Make(dtypes.Float64, 1)}, Body: func(*triton.Block) {}}, "want elements of bool"},
 		{"partly", triton.Kernel{Name: "k", Outputs: []shapes.Shape{f32(1)}, Partly: []int{0}, Body: func(*triton.Block) {}}, "output 0 is partly stored, want one with an alias"},
 		{"alias", triton.Kernel{Name: "k", Inputs: []shapes.Shape{f32(2)}, Outputs: []shapes.Shape{f32(1)}, Aliases: map[int]int{0: 0}, Body: func(*triton.Block) {}}, "want one shape"},

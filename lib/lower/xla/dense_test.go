@@ -97,3 +97,31 @@ func TestProduct(t *testing.T) {
 		}
 	}
 }
+
+// TestProducts holds gradients of several products of one x, and those of a loss with a gradient in
+// it, to those of each product.
+func TestProducts(t *testing.T) {
+	backend := cpu(t)
+	got := MustExecOnceN(backend, func(g *Graph) []*Node {
+		wave := func(step float64, dims ...int) *Node {
+			return Sin(MulScalar(AddScalar(IotaFull(g, shapes.Make(dtypes.Float32, dims...)), 1), step))
+		}
+		var all []*Node
+		for _, target := range []lower.Target{{Platform: "cuda"}, {}} {
+			x, ws := wave(0.7, 4, 3), []*Node{wave(0.3, 3, 5), wave(0.9, 3, 2), wave(0.5, 3, 2)}
+			wrt := append([]*Node{x}, ws...)
+			ys := Lowering{Target: target}.products(x, ws)
+			loss := func(ys ...*Node) *Node { return ReduceAllSum(Tanh(Concatenate(ys, 1))) }
+			slope := Gradient(loss(ys...), x)[0]
+			for _, of := range []*Node{loss(ys...), loss(ys[1:]...), Add(loss(ys...), ReduceAllSum(Square(slope)))} {
+				all = append(append(all, gradient.Final(of, wrt...)...), gradient.Final(of, ws[1])...)
+			}
+		}
+		return all
+	})
+	for i := range got[:len(got)/2] {
+		if g, want := got[i], got[len(got)/2+i]; !g.InDelta(want, 1e-5) {
+			t.Errorf("gradient %d: got %s, want %s", i, g, want)
+		}
+	}
+}

@@ -27,7 +27,7 @@ func (l Lowering) products(x *Node, ws []*Node) (all []*Node) {
 			if j.compute(); j.dws == nil {
 				return v
 			}
-			return j.dws[i]
+			return Add(v, j.dws[i]) // v is of a gradient that is in the loss
 		}))
 	}
 	j.x = IdentityWithCustomGradient(x, func(_, v *Node) *Node {

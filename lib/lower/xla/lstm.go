@@ -19,9 +19,9 @@ type Calls interface {
 	AttentionGradient(f Flash, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node
 	// Norm is that of models.Lowering as a GPU kernel, with its gradient.
 	Norm(x, scale, offset *Node, epsilon float64) *Node
-	// NormOfSum is the norm y of a sum, x + z + biases, each of which but x may be nil. Others
-	// read it as kept; columns gives the sum's gradient, once it is derived, and its sums over all axes
-	// but the last; it is nil where there is no kernel.
+	// NormOfSum is the norm y of sum, which is x + z + biases; z and biases may be nil. Other
+	// layers read the sum as kept. After the gradient was derived, columns returns the gradient of
+	// sum and its sums over all axes but the last. columns is nil where there is no kernel.
 	NormOfSum(sum, x, z, biases, scale, offset *Node, epsilon float64) (y, kept *Node, columns func() (of, sums *Node))
 	// Activate is act(x + biases) as a GPU kernel, with its gradient; nil for a function that
 	// has none.

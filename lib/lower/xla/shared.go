@@ -6,7 +6,7 @@ import . "github.com/gomlx/gomlx/core/graph"
 // several.
 type Shared struct {
 	sums    map[*Node]*sum         // what norms may normalize, by the node that they are given
-	biased  map[*Node]biased       // results of dense layers, by the last node that is no reshape
+	biased  map[*Node]biased       // results of dense layers, unshaped
 	columns []func() (of, s *Node) // sums over all axes but the last of gradients
 }
 
@@ -17,12 +17,20 @@ func NewShared() *Shared {
 	return &Shared{sums: map[*Node]*sum{}, biased: map[*Node]biased{}}
 }
 
-// unshaped is x before it was reshaped.
+// unshaped is x before reshapes that have left it its last axis.
 func unshaped(x *Node) *Node {
-	for x != nil && x.Type() == NodeTypeReshape {
+	for x.Type() == NodeTypeReshape && last(x) == last(x.Inputs()[0]) {
 		x = x.Inputs()[0]
 	}
 	return x
+}
+
+// last is the length of x's last axis.
+func last(x *Node) int {
+	if x.Rank() == 0 {
+		return 1
+	}
+	return x.Shape().Dim(-1)
 }
 
 // columnSums are sums over all axes of v but the last, if the kernel that computed v made them.

@@ -64,10 +64,7 @@ func Run(k triton.Kernel, inputs ...[]float64) ([][]float64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("emulate: kernel %s: %w", k.Name, err)
 	}
-	grid := k.Grid
-	for i := range grid {
-		grid[i] = max(1, grid[i])
-	}
+	grid := k.Launched()
 	for z := range grid[2] {
 		for y := range grid[1] {
 			for x := range grid[0] {

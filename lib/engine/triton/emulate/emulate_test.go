@@ -133,3 +133,25 @@ func TestSumTogether(t *testing.T) {
 		}
 	}
 }
+
+// TestLongGrid holds that blocks know their places on a grid whose last axis is longer than CUDA's.
+func TestLongGrid(t *testing.T) {
+	const last = 65536
+	k := triton.Kernel{Name: "k", Grid: [3]int{2, 2, last}, Inputs: []shapes.Shape{f32(1)}, Outputs: []shapes.Shape{f32(4 * last)}, Body: func(b *triton.Block) {
+		x, y, z := b.ProgramID(0), b.ProgramID(1), b.ProgramID(2)
+		at := x.Add(y.Mul(2)).Add(z.Mul(4)).Add(b.Range(1))
+		b.Output(0).At(at).Store(at.To(dtypes.Float32))
+	}}
+	if got := k.Launched(); got != [3]int{4 * last, 1, 1} {
+		t.Errorf("launched as %v", got)
+	}
+	out, err := Run(k, []float64{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range out[0] {
+		if v != float64(i) {
+			t.Fatalf("number %d is %g", i, v)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"gaiden/lib/activations"
 	"gaiden/lib/elementwise"
+	"gaiden/lib/engine/triton"
 )
 
 // TestActivation holds activations with biases and their gradients against float64, with sizes
@@ -61,6 +62,17 @@ func TestActivation(t *testing.T) {
 				sum[j%a.Width] += v
 			}
 			near(t, name(i, " ", tile, " biases"), sum, sums, 2e-5)
+		}
+	}
+}
+
+// TestManyRows holds that there are kernels for as many rows as an array can have.
+func TestManyRows(t *testing.T) {
+	const most = math.MaxInt32
+	a, n := Activation{Rows: most, Width: 1}, Norm{Rows: most, Width: 1, Sum: true, Biases: true}
+	for _, k := range []triton.Kernel{a.Kernel(), ActivationGradient{a}.Kernel(), n.Kernel(), NormGradient{n}.Kernel(), Gather{Examples: most, Size: 1, Batch: most}.Kernel()} {
+		if _, err := k.Text(); err != nil {
+			t.Error(err)
 		}
 	}
 }
