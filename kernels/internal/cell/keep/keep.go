@@ -204,11 +204,6 @@ func (c *Composer) trackValues(ctx context.Context, w *writer, p *Program, r rep
 	p.Leaves = true
 	p.carries = p.carries || len(u.Definitions) > 0
 	w.repeats = repeat.Repeatable(r.Checked, c.Module.LibraryPath())
-	for _, l := range w.loads { // it has no initializer here, but a value that was kept
-		if !w.unit.Defines(l.name) {
-			delete(w.repeats, l.name)
-		}
-	}
 	for _, d := range slices.Concat(u.Decls, u.Defining()) {
 		named := slices.DeleteFunc(slices.Clone(d.Names), func(name string) bool { return name == "_" })
 		d.Repeats = d.Kind == parse.Var && len(named) > 0 && !slices.ContainsFunc(named, func(name string) bool { return w.repeats[name] == nil })
