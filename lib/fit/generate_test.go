@@ -278,3 +278,18 @@ func TestGenerateStop(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, whole.Text())
 	}
 }
+
+// TestGenerateWithoutAttention holds that a net with nothing to keep of earlier tokens writes: the
+// next token depends on the last one only.
+func TestGenerateWithoutAttention(t *testing.T) {
+	t.Parallel()
+	n := attach(t, open(t), "bigram", models.Net{Input: []int{4}, Layers: []models.Layer{models.Embedding{Name: "tokens", Vocab: 5, Units: 3}, models.Dense{Name: "head", Units: 5}}}, Config{Seed: 1})
+	long, err := n.Generate([]int32{1, 2, 3}, Sampling{Length: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := n.Generate([]int32{3}, Sampling{Length: 6})
+	if err != nil || !slices.Equal(long.Sequences[0].Tokens, short.Sequences[0].Tokens) {
+		t.Errorf("got %v after 1 2 3 and %v after 3, %v", long.Sequences[0].Tokens, short.Sequences[0].Tokens, err)
+	}
+}

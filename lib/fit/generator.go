@@ -59,7 +59,9 @@ func (n *Net) generating() (*generator, error) {
 	unsure, err := n.model.Stepwise()
 	if err == nil {
 		var l *cacheLayout
-		if l, err = n.cacheLayout(1, 16); err == nil {
+		if l, err = n.cacheLayout(1, 16); err == nil && len(l.slots) == 0 {
+			err = errors.New("its layers keep nothing of earlier tokens")
+		} else if err == nil {
 			g.cached, g.length = true, l.length
 		}
 	}
