@@ -61,7 +61,7 @@ func Load(path string) (*Plugin, error) {
 	if err := openLibc(); err != nil {
 		return fail(err)
 	}
-	library, err := purego.Dlopen(abs, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	library, err := load(abs)
 	if err != nil {
 		return fail(fmt.Errorf("not a library that this machine can load: %w", err))
 	}

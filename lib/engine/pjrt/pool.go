@@ -36,7 +36,7 @@ var cuda struct {
 // openCUDA loads the driver, as XLA's plugin does.
 func openCUDA() (driver, error) {
 	cuda.once.Do(func() {
-		library, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_LOCAL)
+		library, err := load("libcuda.so.1")
 		if cuda.err = err; err != nil {
 			return
 		}
@@ -210,4 +210,11 @@ func (p *Pool) inContext(do func(mem *arena) error) error {
 	}
 	defer p.driver("cuCtxPopCurrent_v2", address(old))
 	return do(&mem)
+}
+
+// load opens a shared library. The reason of a failure is kept for the thread that it happened on.
+func load(path string) (library uintptr, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }

@@ -3,7 +3,9 @@ package pjrt
 import (
 	"errors"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -158,4 +160,22 @@ func TestNoDriver(t *testing.T) {
 	if _, err := PoolOf(0); err == nil || !strings.Contains(err.Error(), "libcuda") {
 		t.Errorf("got %v, want that there is no libcuda", err)
 	}
+}
+
+// TestLoadSaysWhy holds that a library which cannot be loaded has a reason, however many threads
+// are at it.
+func TestLoadSaysWhy(t *testing.T) {
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 300 {
+				if _, err := load("libnowhere.so.1"); err == nil || !strings.Contains(err.Error(), "libnowhere") {
+					t.Errorf("got %v, want the library's name", err)
+					return
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	all.Wait()
 }
