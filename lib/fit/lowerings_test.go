@@ -179,7 +179,7 @@ func TestWholeImage(t *testing.T) {
 }
 
 // TestJointGradients holds that gradients of several layers of one x, which a GPU computes as one
-// product, are those of each: in attention with grouped queries and in a gated layer, with frozen
+// matmul, are those of each: in attention with grouped queries and in a gated layer, with frozen
 // and adapted layers among them.
 func TestJointGradients(t *testing.T) {
 	t.Parallel()

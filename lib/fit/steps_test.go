@@ -188,7 +188,7 @@ func (o ruleCounter) Rule() *elementwise.Rule {
 	return o.SGD.Rule()
 }
 
-// TestRules holds that the rule of an optimizer is not built anew for each variable and each
+// TestRules holds that the rule of an optimizer is not built again for each variable and each
 // other one, while a step of a deep net is written.
 func TestRules(t *testing.T) {
 	rules := map[int]int{}

@@ -56,7 +56,7 @@ const (
 	// PackedCopies is how many copies of a packed state there are for a moment, when it gets its
 	// names: as it was, packed, and as it is.
 	PackedCopies = 3
-	// lookupRows is how many rows a table has at most whose gradient is a product.
+	// lookupRows is how many rows a table has at most whose gradient is a matmul.
 	lookupRows = 1024
 	// ManyClasses is how many classes a cross entropy has at least that is a kernel of its own,
 	// in a net without kernels for its layers: XLA reads logits four times.
@@ -116,7 +116,7 @@ const (
 
 	// Matmuls on a GPU.
 
-	// joinedBytes is the size up to which gradients of products are joined.
+	// joinedBytes is the size up to which gradients of matmuls are joined.
 	joinedBytes = 64 << 20
 
 	// A matmul so deep and with so few outputs fills a GPU only if its depth is divided, as
@@ -140,7 +140,7 @@ const (
 	rowInputs      = 8        // channels: up to so many the images' gradient is taken along rows
 	longestBlock   = 4        // neighbours of a block
 	blockColumns   = 64       // columns of a block's matrix, at most
-	oneDNNHeight   = 16       // rows: from here oneDNN's gradient of the weights is slower than a product
+	oneDNNHeight   = 16       // rows: from here oneDNN's gradient of the weights is slower than a matmul
 	largestWindows = 64 << 20 // numbers (256 MiB): what the windows of blocks may take
 	largestRows    = 4 << 20  // numbers (16 MiB): what a convolution along rows may take
 	largestPart    = 3 << 19  // numbers (6 MiB): outputs of a part of the batch that a cache holds; half with a stride

@@ -1,15 +1,15 @@
 package lower
 
 // TransposesFirst says whether the gradient of weights [in out] transposes x [rows in]
-// before it multiplies: XLA's product on a CPU is slower for a matrix that it reads across,
+// before it multiplies: XLA's matmul on a CPU is slower for a matrix that it reads across,
 // where there is much to multiply by more than the transposition costs.
 func TransposesFirst(t Target, rows, in, out int) bool {
 	return t.CPU() && rows >= transposeLeast && rows%TransposeRows == 0 &&
 		(out >= transposeUnits || out >= transposeLeast && in >= transposeInputs)
 }
 
-// JoinsGradients says whether the gradients of several products of one x, whose results have so
-// many bytes each, are computed as one product: larger ones fill a GPU by themselves.
+// JoinsGradients says whether the gradients of several matmuls of one x, whose results have so
+// many bytes each, are computed as one matmul: larger ones fill a GPU by themselves.
 func JoinsGradients(t Target, bytes int) bool { return !t.CPU() && bytes <= joinedBytes }
 
 // ExamplesLast says whether dense layers from in to each of units are computed with the

@@ -36,7 +36,7 @@ func (l Lowering) Dense(x *Node, layers ...models.Linear) (all []*Node) {
 	if l.Options.ExamplesLast {
 		return all
 	}
-	for i, y := range l.products(x, ws) {
+	for i, y := range l.matmuls(x, ws) {
 		all = append(all, l.finished(x, y, layers[i]))
 	}
 	return all
@@ -104,8 +104,8 @@ func applied(act models.Act, y *Node) *Node {
 	return act(y)
 }
 
-// product is x·w of matrices, x [rows in] and w [in out].
-func (l Lowering) product(x, w *Node) *Node {
+// matmul is x·w, x [rows in] and w [in out].
+func (l Lowering) matmul(x, w *Node) *Node {
 	d, out := x.Shape().Dimensions, w.Shape().Dimensions[1]
 	if !lower.TransposesFirst(l.Target, d[0], d[1], out) {
 		return MatMul(x, w)
@@ -116,7 +116,7 @@ func (l Lowering) product(x, w *Node) *Node {
 	})
 }
 
-// weightsOf is xᵀ·v, for x [rows in] and v [rows out]: the gradient of a product's weights.
+// weightsOf is xᵀ·v, for x [rows in] and v [rows out]: the gradient of a matmul's weights.
 func (l Lowering) weightsOf(x, v *Node) *Node {
 	if d := x.Shape().Dimensions; !lower.TransposesFirst(l.Target, d[0], d[1], v.Shape().Dimensions[1]) {
 		return DotGeneral(x, []int{0}, nil, v, []int{0}, nil)
@@ -168,7 +168,7 @@ func across(rows, w, biases *Node, act models.Act) *Node {
 	x := Transpose(rows, 0, 1)
 	in := x.Shape().Dimensions[0]
 	var y *Node
-	if in <= 2 { // less than a product is worth
+	if in <= 2 { // less than a matmul is worth
 		for i := range in {
 			term := Mul(Transpose(Slice(w, AxisElem(i)), 0, 1), Slice(x, AxisElem(i)))
 			if y == nil {

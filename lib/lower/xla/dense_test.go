@@ -54,9 +54,9 @@ func TestExamplesLast(t *testing.T) {
 	}
 }
 
-// TestProduct holds that a product whose gradient transposes a matrix first has the same
+// TestMatmul holds that a matmul whose gradient transposes a matrix first has the same
 // gradients as one that does not, and which ones do.
-func TestProduct(t *testing.T) {
+func TestMatmul(t *testing.T) {
 	backend := cpu(t)
 	for _, tt := range []struct {
 		rows, in, out int
@@ -72,7 +72,7 @@ func TestProduct(t *testing.T) {
 			if got := lower.TransposesFirst(lower.Target{}, tt.rows, tt.in, tt.out); got != tt.want {
 				t.Errorf("%+v: transposes first: %t", tt, got)
 			}
-			y := Lowering{}.product(x, w)
+			y := Lowering{}.matmul(x, w)
 			out := append([]*Node{y}, gradient.Final(ReduceAllSum(Mul(y, v)), x, w)...)
 			plain := MatMul(x, w)
 			return append(out, append([]*Node{plain}, gradient.Final(ReduceAllSum(Mul(plain, v)), x, w)...)...)
@@ -84,7 +84,7 @@ func TestProduct(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, name := range []string{"product", "gradient of x", "gradient of the weights"} {
+		for i, name := range []string{"matmul", "gradient of x", "gradient of the weights"} {
 			out[i].MustConstFlatData(func(got any) {
 				out[i+3].MustConstFlatData(func(want any) {
 					for k, v := range want.([]float32) {
@@ -98,9 +98,9 @@ func TestProduct(t *testing.T) {
 	}
 }
 
-// TestProducts holds gradients of several products of one x, and those of a loss with a gradient in
-// it, to those of each product.
-func TestProducts(t *testing.T) {
+// TestMatmuls holds gradients of several matmuls of one x, and those of a loss with a gradient in
+// it, to those of each matmul.
+func TestMatmuls(t *testing.T) {
 	backend := cpu(t)
 	got := MustExecOnceN(backend, func(g *Graph) []*Node {
 		wave := func(step float64, dims ...int) *Node {
@@ -110,7 +110,7 @@ func TestProducts(t *testing.T) {
 		for _, target := range []lower.Target{{Platform: "cuda"}, {}} {
 			x, ws := wave(0.7, 4, 3), []*Node{wave(0.3, 3, 5), wave(0.9, 3, 2), wave(0.5, 3, 2)}
 			wrt := append([]*Node{x}, ws...)
-			ys := Lowering{Target: target}.products(x, ws)
+			ys := Lowering{Target: target}.matmuls(x, ws)
 			loss := func(ys ...*Node) *Node { return ReduceAllSum(Tanh(Concatenate(ys, 1))) }
 			slope := Gradient(loss(ys...), x)[0]
 			for _, of := range []*Node{loss(ys...), loss(ys[1:]...), Add(loss(ys...), ReduceAllSum(Square(slope)))} {
