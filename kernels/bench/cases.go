@@ -26,6 +26,7 @@ type trainCase struct {
 	// between them.
 	epochs int
 	data   func(trainCase) fit.Data
+	curve  int // losses of so many steps that are compared with the peers'; 0: the first step's
 
 	peerNet string         // the function that the peers have for a net that is no list of layers
 	inner   []models.Layer // layers that it takes

@@ -28,7 +28,8 @@ type description struct {
 	Batch, Examples, Epochs int      // epochs of one sample; 0: as many as take 0.3 s
 	Ways                    []string // of training, such as "scan"; empty: all
 	Tests                   int      // examples of a validation after each epoch; 0: steps alone
-	Check                   string   // a folder with initial weights and one batch, whose loss is printed; "" for none
+	Check                   string   // a folder with initial weights and examples, on which losses are printed; "" for none
+	Curve                   int      // of the steps of so many batches there, trained in order; 0: of one batch, before any step
 
 	Inputs []input // of a net with several; else Input is the only one's
 	BF16   bool    // matrices are multiplied in bfloat16, weights are float32

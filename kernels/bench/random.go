@@ -1,15 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -61,14 +57,14 @@ func (b *bench) compare(s *session.Session, c trainCase, ways []string) error {
 	if b.ways != "" {
 		ways = strings.Split(b.ways, ",")
 	}
-	check := ""
+	check, curve := "", []float32(nil)
 	if c.config.Step == nil { // else it draws random numbers
 		dir, err := os.MkdirTemp("", "bench-random")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		if err := b.firstLoss(s, c, dir); err != nil {
+		if curve, err = b.check(s, c, dir); err != nil {
 			return err
 		}
 		check = dir
@@ -90,59 +86,10 @@ func (b *bench) compare(s *session.Session, c trainCase, ways []string) error {
 		return err
 	}
 	defer end()
+	if c.curve > 0 {
+		b.compareCurves(c.name, curve, l)
+	}
 	return b.rounds(c.name, append(subjects, l...), func() error { _, err := s.Snapshot(""); return err })
-}
-
-// repeatedSteps is how many steps are trained twice from one seed.
-const repeatedSteps = 20
-
-// firstLoss records the loss of the first step on one batch, and how many of the next losses
-// differ when the net is trained again from the same seed. It leaves the initial weights and the
-// batch in a folder, of which the peers compute the same loss: they train the same net.
-func (b *bench) firstLoss(s *session.Session, c trainCase, dir string) error {
-	c.n = c.batch
-	c.model.Layers = withoutDropout(c.model.Layers)
-	net, data, err := c.attach(s, "check", c.config)
-	if err != nil {
-		return err
-	}
-	defer net.Reset()
-	d := c.examples()
-	err = net.SaveWeights(filepath.Join(dir, "weights.safetensors"))
-	files := map[string]any{"x": d.X, "y": d.Y}
-	if in, several := d.X.(fit.Inputs); several {
-		delete(files, "x")
-		for name, x := range in {
-			files["x-"+name] = x
-		}
-	}
-	if d.Y == fit.SameX {
-		files["y"] = d.X
-	}
-	for name, values := range files {
-		var w bytes.Buffer
-		err = errors.Join(err, binary.Write(&w, binary.LittleEndian, values), os.WriteFile(filepath.Join(dir, name), w.Bytes(), 0o600))
-	}
-	if err != nil {
-		return err
-	}
-	var losses [2][]float32
-	for i := range losses {
-		h, err := net.Fit(data, fit.Train{Batch: c.batch, Epochs: repeatedSteps})
-		if err = errors.Join(err, net.Reset()); err != nil {
-			return err
-		}
-		losses[i] = h.Losses
-	}
-	differ := 0.0
-	for i, l := range losses[0] {
-		if l != losses[1][i] {
-			differ++
-		}
-	}
-	b.addSamples(c.name+"-loss", "gaiden first step", "loss", []float64{float64(losses[0][0])})
-	b.addSamples(c.name+"-repeat", "gaiden", "losses that differ", []float64{differ})
-	return nil
 }
 
 // withoutDropout are layers whose losses the peers can repeat.

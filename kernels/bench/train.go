@@ -97,7 +97,7 @@ func (b *bench) peersOf(c trainCase, check string, ways ...string) (ready []*sub
 	if err != nil {
 		return nil, end, err
 	}
-	d.Check, d.Ways = check, ways
+	d.Check, d.Curve, d.Ways = check, c.curve, ways
 	text, err := json.Marshal(d)
 	if err != nil {
 		return nil, end, err

@@ -7,15 +7,17 @@ W = json.loads(sys.argv[1])
 V, D, H, L, P, N, B = (W[k] for k in ("Vocab", "Width", "Heads", "Layers", "Prompt", "Tokens", "Batch"))
 S = P + N
 rng = np.random.default_rng(1)
-random = lambda *shape: jnp.asarray(rng.normal(0, 0.02, shape), jnp.float32)
-net = dict(tokens=random(V, D), positions=random(W["Length"], D), norm=(jnp.ones(D), jnp.zeros(D)), head=random(D, V),
-           blocks=[dict(n1=(jnp.ones(D), jnp.zeros(D)), n2=(jnp.ones(D), jnp.zeros(D)), qkv=random(D, 3 * D), qkvb=jnp.zeros(3 * D), out=random(D, D), outb=jnp.zeros(D),
-                        up=random(D, 4 * D), upb=jnp.zeros(4 * D), down=random(4 * D, D), downb=jnp.zeros(D)) for _ in range(L)])
+T = jnp.bfloat16 if W["BF16"] else jnp.float32
+random = lambda *shape: jnp.asarray(rng.normal(0, 0.02, shape), T)
+net = dict(tokens=random(V, D), positions=random(W["Length"], D), norm=(jnp.ones(D, T), jnp.zeros(D, T)), head=random(D, V),
+           blocks=[dict(n1=(jnp.ones(D, T), jnp.zeros(D, T)), n2=(jnp.ones(D, T), jnp.zeros(D, T)), qkv=random(D, 3 * D), qkvb=jnp.zeros(3 * D, T), out=random(D, D), outb=jnp.zeros(D, T),
+                        up=random(D, 4 * D), upb=jnp.zeros(4 * D, T), down=random(4 * D, D), downb=jnp.zeros(D, T)) for _ in range(L)])
 
 
 def norm(x, p):
+    x = x.astype(jnp.float32)
     x = x - x.mean(-1, keepdims=True)
-    return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) * p[0] + p[1]
+    return (x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5)).astype(T) * p[0] + p[1]
 
 
 def forward(net, ids, cache, at):
@@ -35,7 +37,7 @@ def forward(net, ids, cache, at):
 
 @jax.jit
 def write(net, ids):
-    cache = [(jnp.zeros((B, H, S, D // H)),) * 2 for _ in range(L)]
+    cache = [(jnp.zeros((B, H, S, D // H), T),) * 2 for _ in range(L)]
     token, cache = forward(net, ids, cache, 0)
 
     def step(i, state):

@@ -41,7 +41,8 @@ class GPT(nn.Module):
 
 
 ids = torch.tensor([[(7 * i + r) % V for i in range(P)] for r in range(B)], device=dev)
-net = GPT().to(dev).eval()
+T = torch.bfloat16 if W["BF16"] else torch.float32
+net = GPT().to(dev, T).eval()
 
 
 def by_hand(step):
@@ -57,7 +58,7 @@ def by_hand(step):
 ways = {"torch eager": by_hand(net), "torch compile, static cache": by_hand(torch.compile(net, dynamic=False, mode="reduce-overhead" if dev == "cuda" else None))}
 try:
     from transformers import GPT2Config, GPT2LMHeadModel
-    hf = GPT2LMHeadModel(GPT2Config(vocab_size=V, n_embd=D, n_head=H, n_layer=L, n_positions=W["Length"], bos_token_id=None, eos_token_id=None)).to(dev).eval()
+    hf = GPT2LMHeadModel(GPT2Config(vocab_size=V, n_embd=D, n_head=H, n_layer=L, n_positions=W["Length"], bos_token_id=None, eos_token_id=None)).to(dev, T).eval()
     ways["transformers generate()"] = lambda: hf.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=N, min_new_tokens=N, do_sample=False, pad_token_id=0).tolist()
 except ImportError:
     pass

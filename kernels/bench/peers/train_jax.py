@@ -314,12 +314,13 @@ def subject(way):
     return f"JAX {jax.__version__} {way}"
 
 
-def show(case, subject, unit, sample):
-    print(json.dumps({"Case": case, "Subject": subject, "Unit": unit, "Samples": [sample]}), flush=True)
+def show(case, subject, unit, *samples):
+    print(json.dumps({"Case": case, "Subject": subject, "Unit": unit, "Samples": samples}), flush=True)
 
 
 def check(folder):
-    """The loss of Gaiden's first batch with Gaiden's initial weights, which have PyTorch's layouts."""
+    """The losses of Gaiden's batches, in order, with Gaiden's initial weights, which have PyTorch's layouts."""
+    count = n if D["Curve"] else batch
     file, p = Weights(os.path.join(folder, "weights.safetensors")), {}
     for name, old in params.items():
         w = file.get(name, old.shape if name in tables or old.ndim != 2 else old.shape[::-1], name in tables)
@@ -328,16 +329,30 @@ def check(folder):
             w = w.reshape(-1, c, h, wide).transpose(0, 2, 3, 1).reshape(len(w), -1)
         p[name] = jnp.asarray(w if name in tables else w.transpose(2, 3, 1, 0) if w.ndim == 4 else w.T)
     if D["Inputs"]:
-        x = {i["Name"]: examples(folder, "x-" + i["Name"], False, i["Vocab"], [batch] + i["Dims"]) for i in D["Inputs"]}
+        x = {i["Name"]: examples(folder, "x-" + i["Name"], False, i["Vocab"], [count] + i["Dims"]) for i in D["Inputs"]}
     else:
-        x = examples(folder, "x", D["Bytes"], D["Vocab"], [batch] + D["Input"])
-    y = x if D["Same"] else examples(folder, "y", False, D["Loss"] == "cross entropy", [batch] + (out[:-1] if D["Loss"] == "cross entropy" else out))
+        x = examples(folder, "x", D["Bytes"], D["Vocab"], [count] + D["Input"])
+    y = x if D["Same"] else examples(folder, "y", False, D["Loss"] == "cross entropy", [count] + (out[:-1] if D["Loss"] == "cross entropy" else out))
     x, y = jax.tree.map(jnp.asarray, (x, y))
-    return float(jax.jit(lambda p, x, y: loss(p, means, x, y, None)[0])(p, x, y))
+    if not D["Curve"]:
+        return [float(jax.jit(lambda p, x, y: loss(p, means, x, y, None)[0])(p, x, y))]
+
+    def learn(state, at):
+        p, r, s, t = state
+        (value, (r, _)), g = jax.value_and_grad(loss, has_aux=True)(p, r, *jax.tree.map(lambda a: lax.dynamic_slice_in_dim(a, at * batch, batch), (x, y)), None)
+        p, s = update(p, g, s, t + 1)
+        return (p, r, s, t + 1), value
+
+    zeros = tuple(jax.tree.map(jnp.zeros_like, p) for _ in range(moments))
+    return lax.scan(jax.jit(learn), (p, means, zeros, jnp.float32(0)), jnp.arange(D["Curve"]) % (count // batch))[1].tolist()
 
 
+moments = {"adam": 2, "adamw": 2, "adadelta": 2, "sgd": int(settings.get("momentum", 0) > 0)}[D["Optimizer"]]
 if D["Check"]:
-    show(NAME + "-loss", subject("first step"), "loss", check(D["Check"]))
+    losses = check(D["Check"])
+    show(NAME + "-loss", subject("first step"), "loss", *losses[:1])
+    if D["Curve"]:
+        show(NAME + "-curve", subject("scan"), "loss", *losses)
 x, y = jax.tree.map(jnp.asarray, data())
 steps = n // batch
 full = steps == 1  # nothing to shuffle
@@ -356,7 +371,6 @@ def epoch(state, x, y, key):
 
 one, epoch = jax.jit(one, donate_argnums=0), jax.jit(epoch, donate_argnums=0)
 perm, seeds = jnp.arange(n, dtype=jnp.int32), itertools.count()
-moments = {"adam": 2, "adamw": 2, "adadelta": 2, "sgd": int(settings.get("momentum", 0) > 0)}[D["Optimizer"]]
 state = (params, means, tuple({name: jnp.zeros_like(a) for name, a in params.items() if not D["Frozen"] or not name.startswith(D["Frozen"])} for _ in range(moments)), jnp.float32(0), jax.random.key(1, impl="rbg"))  # each way continues with what the other has left
 
 

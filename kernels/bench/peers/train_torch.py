@@ -64,8 +64,8 @@ def subject(way):
     return f"PyTorch {torch.__version__} {way}"
 
 
-def show(case, subject, unit, sample):
-    print(json.dumps({"Case": case, "Subject": subject, "Unit": unit, "Samples": [sample]}), flush=True)
+def show(case, subject, unit, *samples):
+    print(json.dumps({"Case": case, "Subject": subject, "Unit": unit, "Samples": samples}), flush=True)
 
 
 def clock(step, count):
@@ -78,21 +78,30 @@ def clock(step, count):
 
 
 def check(folder):
-    """The loss of Gaiden's first batch with Gaiden's initial weights."""
+    """The losses of Gaiden's batches, in order, with Gaiden's initial weights."""
     net = make()
     load(net, os.path.join(folder, "weights.safetensors"))
     for m in net.modules():
         if isinstance(m, torch.nn.Dropout):
             m.eval()
+    count = n if D["Curve"] else batch
     read = lambda *a: arrange(torch.tensor(examples(folder, *a)).to(dev))
     if D["Inputs"]:
-        x = [read("x-" + i["Name"], False, i["Vocab"], [batch] + i["Dims"]) for i in D["Inputs"]]
+        all = [read("x-" + i["Name"], False, i["Vocab"], [count] + i["Dims"]) for i in D["Inputs"]]
     else:
-        x = [read("x", D["Bytes"], D["Vocab"], [batch] + D["Input"])]
-    if D["Same"]:
-        return lossOf(net, *x).item()
-    y = read("y", False, True, [batch] + out[:-1]).long() if D["Loss"] == "cross entropy" else read("y", False, 0, [batch] + out)
-    return lossOf(net, *x, y).item()
+        all = [read("x", D["Bytes"], D["Vocab"], [count] + D["Input"])]
+    if not D["Same"]:
+        all.append(read("y", False, True, [count] + out[:-1]).long() if D["Loss"] == "cross entropy" else read("y", False, 0, [count] + out))
+    opt, losses = optimizer(D, net.parameters()), []
+    for i in range(max(1, D["Curve"])):
+        at = i % (count // batch) * batch
+        loss = lossOf(net, *(t[at:at + batch] for t in all))
+        losses.append(loss.detach())
+        if D["Curve"]:
+            opt.zero_grad(set_to_none=True)
+            loss.backward()
+            opt.step()
+    return [loss.item() for loss in losses]
 
 
 torch.manual_seed(1)
@@ -145,7 +154,10 @@ class InTurn:
 
 
 if D["Check"]:
-    show(NAME + "-loss", subject("first step"), "loss", check(D["Check"]))
+    losses = check(D["Check"])
+    show(NAME + "-loss", subject("first step"), "loss", *losses[:1])
+    if D["Curve"]:
+        show(NAME + "-curve", subject("eager"), "loss", *losses)
 
 
 # A way makes a net of its own and returns the function that does step i.
