@@ -8,6 +8,7 @@ import (
 
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
+	"gaiden/lib/profile"
 	"gaiden/lib/session"
 )
 
@@ -100,6 +101,9 @@ func (b *bench) generate(s *session.Session, w writer) error {
 			return err
 		}
 	}
+	if err := b.keepGenerating(s, w, generate); err != nil {
+		return err
+	}
 	text, err := json.Marshal(w)
 	if err != nil {
 		return err
@@ -120,4 +124,16 @@ func (b *bench) generate(s *session.Session, w writer) error {
 		subjects = append(subjects, l...)
 	}
 	return errors.Join(b.rounds(w.Name, subjects, func() error { return nil }), net.Reset())
+}
+
+// keepGenerating adds the kernels of one generation to a text next to the file of the records.
+func (b *bench) keepGenerating(s *session.Session, w writer, generate func() error) error {
+	recorded, err := profile.Record(s, generate)
+	if errors.Is(err, profile.ErrNoProfiler) || err == nil && (len(recorded.Kernels) == 0 || b.out == "") {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return b.keepKernels(w.Name, recorded.Kernels, w.Tokens)
 }

@@ -242,16 +242,18 @@ func (n *Net) complete(there map[string]wire.Type, stale []string) error {
 
 // zeros makes arrays of zeros with one program.
 func (n *Net) zeros(slots []slot) ([]*session.Array, error) {
-	x, err := n.made("zeros", func(t *trace) (out []*Node) {
-		for _, s := range slots {
-			out = append(out, Zeros(t.g, s.shape))
-		}
-		return out
-	})
+	x, err := n.made("zeros", func(t *trace) []*Node { return t.zeros(slots) })
 	if err != nil {
 		return nil, err
 	}
 	return x.Run(session.Call{})
+}
+
+func (t *trace) zeros(slots []slot) (out []*Node) {
+	for _, s := range slots {
+		out = append(out, Zeros(t.g, s.shape))
+	}
+	return out
 }
 
 // bind gives arrays their names, all at once.

@@ -206,7 +206,7 @@ func (c *conversation) find() error {
 		return nil
 	}
 	c.slots = k.slots
-	if c.layout, err = n.cacheLayout(c.rows, c.slots); err != nil {
+	if c.layout, err = c.how.layout(n, c.rows, c.slots); err != nil {
 		return err
 	}
 	if known, err := c.sameWeights(); err != nil {

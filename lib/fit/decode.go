@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/session"
@@ -90,12 +91,12 @@ func (c *conversation) room(want int) error {
 	if c.cache != nil && c.slots >= want {
 		return nil
 	}
-	layout, err := c.net.cacheLayout(c.rows, slots)
+	layout, err := c.how.layout(c.net, c.rows, slots)
 	if err != nil {
 		return err
 	}
 	if c.cache == nil {
-		c.cache, err = c.net.zeros(layout.slots)
+		c.cache, err = c.empty(layout, slots)
 		c.dirty = true
 	} else {
 		var p *session.Program
@@ -112,6 +113,17 @@ func (c *conversation) room(want int) error {
 	}
 	c.layout, c.slots = layout, slots
 	return err
+}
+
+// empty is the arrays of a cache that holds nothing.
+func (c *conversation) empty(l *cacheLayout, slots int) ([]*session.Array, error) {
+	p, err := c.program(fmt.Sprintf("empty/%d/%d", c.rows, slots), func() (*hlo.Program, error) {
+		return c.net.trace("empty", func(t *trace) []*Node { return t.zeros(l.slots) })
+	}, false)
+	if err != nil {
+		return nil, err
+	}
+	return p.Run(session.Call{})
 }
 
 // put uploads [rows width], and vectors.

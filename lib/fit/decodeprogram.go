@@ -99,7 +99,7 @@ func (n *Net) decodeProgram(l *cacheLayout, rows, slots int, s sampling.Sampling
 			place := Add(p.slot, i)
 			at = DynamicUpdateSlice(at, InsertAxes(Where(active, position, none), -1), []*Node{d.zero, place})
 			count := ConvertDType(active, dtypes.Int32)
-			c := &models.Cache{Position: position, Count: count, Slot: place, At: at, Old: l.among(state)}
+			c := &models.Cache{CachePlace: models.CachePlace{Position: position, Slot: place, At: at}, Count: count, Old: l.among(state)}
 			y := t.continued(c, InsertAxes(last, -1))
 			return Reshape(y, rows, y.Shape().Size()/rows), func(written, token *Node) []*Node {
 				return append(append([]*Node{}, c.New...), at, Add(position, count), Where(written, token, Where(active, none, last)))
@@ -139,7 +139,7 @@ func (n *Net) promptProgram(l *cacheLayout, rows, slots, length int) (*hlo.Progr
 		p := t.content(rows, slots, "count")
 		ids := Parameter(t.g, "ids", shapes.Make(dtypes.Int32, rows, length))
 		t.set(variables)
-		c := &models.Cache{Position: p.position, Count: p.more, Slot: p.slot, At: p.at, Old: l.among(cache)}
+		c := &models.Cache{CachePlace: models.CachePlace{Position: p.position, Slot: p.slot, At: p.at}, Count: p.more, Old: l.among(cache)}
 		t.continued(c, ids)
 		return c.New
 	})

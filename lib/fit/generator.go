@@ -23,6 +23,25 @@ type generator struct {
 	why    string // it is not cached
 	length int    // of the longest sequence that the net takes; 0: any
 	padded bool   // a window may be shorter, with padding behind it
+
+	layouts map[[2]int]*cacheLayout // by rows and slots
+}
+
+// layout is that of a cache, which is found once.
+func (g *generator) layout(n *Net, rows, slots int) (*cacheLayout, error) {
+	at := [2]int{rows, slots}
+	if l := g.layouts[at]; l != nil {
+		return l, nil
+	}
+	l, err := n.cacheLayout(rows, slots)
+	if err != nil {
+		return nil, err
+	}
+	if g.layouts == nil || len(g.layouts) >= 100 {
+		g.layouts = map[[2]int]*cacheLayout{}
+	}
+	g.layouts[at] = l
+	return l, nil
 }
 
 // generating finds out how the net generates. Its error says why it cannot.
@@ -104,7 +123,7 @@ func (n *Net) cacheLayout(rows, slots int) (*cacheLayout, error) {
 	_, err := n.trace("cache", func(t *trace) []*Node {
 		t.set(t.variables())
 		vector := Zeros(t.g, shapes.Make(dtypes.Int32, rows))
-		c := &models.Cache{Position: vector, Count: vector, Slot: t.scalar(int32(0)), At: Zeros(t.g, shapes.Make(dtypes.Int32, rows, slots)),
+		c := &models.Cache{CachePlace: models.CachePlace{Position: vector, Slot: t.scalar(int32(0)), At: Zeros(t.g, shapes.Make(dtypes.Int32, rows, slots))}, Count: vector,
 			Old: func(_ string, shape shapes.Shape) *Node { return Zeros(t.g, shape) }}
 		y := t.continued(c, Zeros(t.g, shapes.Make(dtypes.Int32, rows, 1)))
 		for i, name := range c.Names {
@@ -148,7 +167,7 @@ func (n *Net) continues(g *generator, in models.Input) (bool, error) {
 					slots[r] = append(slots[r], int32(i))
 				}
 			}
-			c := &models.Cache{Position: vector(at), Count: vector(count), Slot: t.scalar(int32(at)), At: Const(t.g, slots), Old: func(name string, shape shapes.Shape) *Node {
+			c := &models.Cache{CachePlace: models.CachePlace{Position: vector(at), Slot: t.scalar(int32(at)), At: Const(t.g, slots)}, Count: vector(count), Old: func(name string, shape shapes.Shape) *Node {
 				if x := old[name]; x != nil {
 					return x
 				}

@@ -214,6 +214,9 @@ func (t *trace) building(training bool, build func() *Node) *Node {
 	t.store.SetTraining(t.g, training)
 	models.ComputeIn(t.store.RootScope(), t.net.config.float())
 	t.training, t.w.head = training, nil
+	if t.w.shared != nil {
+		t.w.shared.Inference = !training
+	}
 	if t.net.addsLoss {
 		models.ResetAddedLoss(t.g)
 	}

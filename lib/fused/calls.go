@@ -64,3 +64,11 @@ func (c Calls) Activate(x, biases *Node, act models.Act) *Node {
 	}
 	return nil
 }
+
+// FewRows is that of xla.Calls.
+func (c Calls) FewRows(f xla.FewRows) []*Node { return c.Ops.FewRows(f) }
+
+// AttendCached is that of xla.Calls.
+func (c Calls) AttendCached(q, k, v, keys, values *Node, at models.CachePlace, a models.Attending) (y, newKeys, newValues *Node) {
+	return c.Ops.AttendCached(q, k, v, keys, values, at, a)
+}

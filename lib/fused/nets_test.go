@@ -2,8 +2,11 @@ package fused
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -15,20 +18,19 @@ import (
 	"gaiden/lib/models"
 )
 
-// TestNets holds nets whose norms, residual sums, biases and gradients are kernels to the same nets
-// in GoMLX's operations: values, gradients of several losses in one graph, and of a loss with a
-// gradient in it.
-func TestNets(t *testing.T) {
+type testNet struct {
+	name   string
+	input  []int
+	layers []models.Layer
+}
+
+func testNets() []testNet {
 	norm := func(name string) models.Layer { return models.LayerNorm{Name: name} }
 	dense := func(name string, units int) models.Layer { return models.Dense{Name: name, Units: units} }
 	residual := func(layers ...models.Layer) models.Layer { return models.Residual{Main: layers} }
 	block := func(name string) models.Layer { return models.TransformerBlock{Name: name, Heads: 2, RoPE: 100} }
 	gated := models.TransformerBlock{Name: "g", Heads: 2, KVHeads: 1, RMSNorm: true, Gated: true, Act: models.SiLU, NoBias: true}
-	for _, tt := range []struct {
-		name   string
-		input  []int
-		layers []models.Layer
-	}{
+	return []testNet{
 		{"blocks", []int{3, 4}, []models.Layer{dense("in", 4), block("a"), block("b"), norm("end"), dense("out", 2)}},
 		{"gated blocks", []int{3, 4}, []models.Layer{gated, models.RMSNorm{Name: "end", PlusOne: true}, dense("out", 2)}},
 		{"recomputed", []int{3, 4}, []models.Layer{dense("in", 4), models.Repeat{Name: "r", Times: 2, Recompute: true, Layer: models.TransformerBlock{Heads: 2, RoPE: 100}}, norm("end")}},
@@ -41,7 +43,14 @@ func TestNets(t *testing.T) {
 		{"masked", []int{3, 4}, []models.Layer{models.Masking{Name: "mask"}, dense("in", 4), block("a"), norm("end")}},
 		{"one layer twice", []int{4}, []models.Layer{dense("in", 4), twice{residual(norm("n"), dense("d", 4))}, norm("end")}},
 		{"activated", []int{4}, []models.Layer{dense("in", 4), models.Residual{Main: []models.Layer{norm("n"), models.Dense{Name: "d", Units: 4, Act: Tanh}}, Act: models.SiLU}, norm("end")}},
-	} {
+	}
+}
+
+// TestNets holds nets whose norms, residual sums, biases and gradients are kernels to the same nets
+// in GoMLX's operations: values, gradients of several losses in one graph, and of a loss with a
+// gradient in it.
+func TestNets(t *testing.T) {
+	for _, tt := range testNets() {
 		t.Run(tt.name, func(t *testing.T) {
 			net := models.Net{Name: "net", Input: tt.input, Layers: tt.layers}
 			weights := variables(t, net)
@@ -93,6 +102,123 @@ func TestNets(t *testing.T) {
 				near(t, fmt.Sprint("output ", i), got[i], want[i], 1e-4)
 			}
 		})
+	}
+}
+
+// TestInference holds the same nets without training, whose dense layers of few rows are kernels, to
+// nets in GoMLX's operations: values, and gradients of who asks for them.
+func TestInference(t *testing.T) {
+	for _, tt := range testNets() {
+		t.Run(tt.name, func(t *testing.T) {
+			net := models.Net{Name: "net", Input: tt.input, Layers: tt.layers}
+			weights := variables(t, net)
+			in := []*tensors.Tensor{random(1, f32(append([]int{2}, tt.input...)...), 1, 0)}
+			for i, w := range weights {
+				in = append(in, random(uint64(20+i), w.shape, 0.5, 0))
+			}
+			build := func(o Ops, in []*Node) []*Node {
+				store := inferring(o, in[0].Graph(), weights, in[1:])
+				defer func() { onHost.lowering = models.Plain{} }()
+				y := net.Build(store.RootScope(), models.Inputs{"x": in[0]}, func(string) {}, nil)
+				return append([]*Node{y}, gradient.Final(ReduceAllSum(Square(y)), in...)...)
+			}
+			got, ran := emulated(t, Ops{}, in, build)
+			want := plainly(t, in, func(in []*Node) []*Node { return build(Ops{}, in) })
+			if !slices.Contains(ran, "few_rows") {
+				t.Errorf("got kernels %v, want few_rows among them", ran)
+			}
+			for i := range want {
+				near(t, fmt.Sprint("output ", i), got[i], want[i], 1e-4)
+			}
+		})
+	}
+}
+
+// inferring sets the lowering of a graph without training, and its variables.
+func inferring(o Ops, g *Graph, weights []variable, values []*Node) *model.Store {
+	onHost.lowering = plainCache{}
+	if o.Builder != nil {
+		lowering := xla.Lowering{Target: lower.Target{Platform: "cuda", Triton: true}, Calls: Calls{Ops: o}, Shared: xla.NewShared()}
+		lowering.Shared.Inference = true
+		onHost.lowering = lowering
+	}
+	store := model.NewStore()
+	model.SetStore(g, store)
+	for i, w := range weights {
+		store.VariableWithShape(w.path, w.shape, Zeros).SetNodeValue(values[i])
+	}
+	return store
+}
+
+// plainCache has attention to a cache in operations that the host has.
+type plainCache struct{ models.Plain }
+
+func (plainCache) AttendCached(q, k, v, keys, values *Node, at models.CachePlace, a models.Attending) (y, newKeys, newValues *Node) {
+	d := keys.Shape().Dimensions
+	wide := func(x *Node, axes ...int) *Node { return BroadcastToDims(InsertAxes(x, axes...), d...) }
+	slots := Iota(q.Graph(), shapes.Make(dtypes.Int32, d...), 2)
+	put := func(all, one *Node) *Node {
+		return Where(Equal(slots, BroadcastToDims(at.Slot, d...)), wide(Reshape(one, d[0], d[1], d[3]), 2), all)
+	}
+	keys, values = put(keys, k), put(values, v)
+	position := BroadcastToDims(InsertAxes(at.Position, -1), d[0], d[2])
+	seen := LogicalAnd(GreaterOrEqual(at.At, ZerosLike(at.At)), LessOrEqual(at.At, position))
+	if a.Window > 0 {
+		seen = LogicalAnd(seen, GreaterThan(at.At, AddScalar(position, -float64(a.Window))))
+	}
+	a.KeySegments, a.QuerySegments = ConvertDType(seen, dtypes.Int32), Ones(q.Graph(), shapes.Make(dtypes.Int32, d[0], 1))
+	a.Causal, a.Window = false, 0
+	first := func(x *Node) *Node { return TransposeAllAxes(x, 0, 2, 1, 3) }
+	return models.Attend(q, first(keys), first(values), a), keys, values
+}
+
+// TestCachedNets holds a time step of sequences with a cache, whose attention is a kernel, to the
+// same in GoMLX's operations.
+func TestCachedNets(t *testing.T) {
+	const rows, slots, width = 2, 5, 8
+	for _, layer := range []models.Layer{
+		models.TransformerBlock{Name: "a", Heads: 2, Causal: true},
+		models.TransformerBlock{Name: "a", Heads: 4, KVHeads: 2, Causal: true, RoPE: 100, Window: 2, RMSNorm: true, Gated: true, Act: models.SiLU, NoBias: true},
+		models.Attention{Name: "a", Heads: 2, Causal: true, SoftCap: 3, QKNorm: models.RMSNorm{}},
+	} {
+		net := models.Net{Name: "net", Input: []int{slots, width}, Layers: []models.Layer{layer}}
+		weights := variables(t, net)
+		groups := 2
+		old := f32(rows, groups, slots, 4)
+		if _, is := layer.(models.TransformerBlock); is && layer.(models.TransformerBlock).Heads == 4 {
+			old = f32(rows, groups, slots, 2)
+		}
+		in := []*tensors.Tensor{random(1, f32(rows, 1, width), 1, 0), random(2, old, 1, 0), random(3, old, 1, 0)}
+		for i, w := range weights {
+			in = append(in, random(uint64(20+i), w.shape, 0.5, 0))
+		}
+		build := func(o Ops, in []*Node) []*Node {
+			g := in[0].Graph()
+			store := inferring(o, g, weights, in[3:])
+			defer func() { onHost.lowering = models.Plain{} }()
+			c := &models.Cache{
+				CachePlace: models.CachePlace{Position: Const(g, []int32{3, 2}), Slot: Const(g, int32(3)), At: Const(g, [][]int32{{0, 1, 2, 3, -1}, {-1, 0, 1, 2, -1}})},
+				Count:      Const(g, []int32{1, 1}),
+			}
+			c.Old = func(name string, _ shapes.Shape) *Node {
+				if strings.HasSuffix(name, "keys") {
+					return in[1]
+				}
+				return in[2]
+			}
+			models.SetCache(g, c)
+			y := net.Build(store.RootScope(), models.Inputs{"x": in[0]}, func(string) {}, nil)
+			models.SetCache(g, nil)
+			return append([]*Node{y}, c.New...)
+		}
+		got, ran := emulated(t, Ops{}, in, build)
+		want := plainly(t, in, func(in []*Node) []*Node { return build(Ops{}, in) })
+		if !slices.Contains(ran, "cached_attention") || !slices.Contains(ran, "few_rows") {
+			t.Errorf("got kernels %v, want cached_attention and few_rows among them", ran)
+		}
+		for i := range want {
+			near(t, fmt.Sprintf("%T, output %d", layer, i), got[i], want[i], 1e-4)
+		}
 	}
 }
 

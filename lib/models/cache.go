@@ -19,10 +19,8 @@ import (
 // place of whole sequences. Keys have slots: all sequences of a batch put theirs into the same
 // ones, so a slot may hold nothing for a sequence that was shorter than others.
 type Cache struct {
-	Position *Node // of the first time step, int32 [n]
-	Count    *Node // how many time steps there are, int32 [n]; those after them are padding
-	Slot     *Node // of the first time step, an int32 scalar
-	At       *Node // position of the key in each slot, these time steps included, int32 [n slots]; -1: none
+	CachePlace
+	Count *Node // how many time steps there are, int32 [n]; those after them are padding
 	// Old is an array as it was before these time steps; the first time, it is zeros.
 	Old func(name string, shape shapes.Shape) *Node
 
@@ -30,6 +28,13 @@ type Cache struct {
 	New    []*Node  // the arrays after these time steps
 	Slots  []bool   // the array has slots, on axis 2
 	Length int      // of the longest sequence that the net takes; 0: any
+}
+
+// CachePlace says where the time steps are that a net takes next.
+type CachePlace struct {
+	Position *Node // of the first time step, int32 [n]
+	Slot     *Node // of the first time step, an int32 scalar
+	At       *Node // position of the key in each slot, these time steps included, int32 [n slots]; -1: none
 }
 
 const cacheParam = "/gaiden/cache"
@@ -108,10 +113,23 @@ func (c *Cache) attend(scope *model.Scope, q, k, v *Node, a Attending) *Node {
 	}
 	d, groups, slots := q.Shape().Dimensions, k.Shape().Dimensions[2], c.At.Shape().Dimensions[1]
 	n, length, heads, size := d[0], d[1], d[2], d[3]
+	old := func(what string, x *Node) (name string, all *Node) { // [n groups slots size]
+		name = c.name(scope, what)
+		return name, c.Old(name, shapes.Make(x.DType(), n, groups, slots, size))
+	}
+	if length == 1 {
+		nameOfKeys, keys := old("keys", k)
+		nameOfValues, values := old("values", v)
+		if y, keys, values := loweringOf(q.Graph()).AttendCached(q, k, v, keys, values, c.CachePlace, a); y != nil {
+			c.put(nameOfKeys, keys)
+			c.put(nameOfValues, values)
+			c.Slots[len(c.Slots)-2], c.Slots[len(c.Slots)-1] = true, true
+			return y
+		}
+	}
 	zero := ZerosLike(c.Slot)
-	put := func(what string, x *Node) *Node { // [n groups slots size]
-		name := c.name(scope, what)
-		old := c.Old(name, shapes.Make(x.DType(), n, groups, slots, size))
+	put := func(what string, x *Node) *Node {
+		name, old := old(what, x)
 		x = DynamicUpdateSlice(old, OptimizationBarriers(TransposeAllAxes(x, 0, 2, 1, 3))[0], []*Node{zero, zero, c.Slot, zero})
 		// By itself: else XLA would do it once more where it is read, and copy the whole array for that.
 		return c.put(name, OptimizationBarriers(x)[0])

@@ -31,6 +31,10 @@ type Lowering interface {
 	Scan(cell Cell, start []*Node, x *Node, weights []*Node, training bool) *Node
 	// Attend is attention: see the function [Attend].
 	Attend(q, k, v *Node, a Attending) *Node
+	// AttendCached is causal attention of one new time step of each sequence, q [n 1 heads size], to
+	// those in a cache, which k and v [n 1 groups size] join: keys and values [n groups slots
+	// size]. It has no gradient. y is nil where the plain form is to be used.
+	AttendCached(q, k, v, keys, values *Node, at CachePlace, a Attending) (y, newKeys, newValues *Node)
 	// Lookup are rows of a table [n units], [… units] for ids […].
 	Lookup(table, ids *Node) *Node
 	// Norm normalizes the last axis of x: (x - mean)/√(variance + epsilon)·scale + offset, of
@@ -191,6 +195,11 @@ func Recurrence(z, recurrent *Node) (h *Node) {
 
 // Attend is [Lowering]'s.
 func (Plain) Attend(q, k, v *Node, a Attending) *Node { return Attend(q, k, v, a) }
+
+// AttendCached is [Lowering]'s.
+func (Plain) AttendCached(_, _, _, _, _ *Node, _ CachePlace, _ Attending) (y, keys, values *Node) {
+	return nil, nil, nil
+}
 
 // Recomputes is [Lowering]'s.
 func (Plain) Recomputes(int64) bool { return false }

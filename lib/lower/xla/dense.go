@@ -36,6 +36,9 @@ func (l Lowering) Dense(x *Node, layers ...models.Linear) (all []*Node) {
 	if l.Options.ExamplesLast {
 		return all
 	}
+	if all := l.fewRows(x, layers); all != nil {
+		return all
+	}
 	for i, y := range l.matmuls(x, ws) {
 		all = append(all, l.finished(x, y, layers[i]))
 	}

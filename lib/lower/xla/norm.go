@@ -31,6 +31,11 @@ func (l Lowering) Norm(x, scale, offset *Node, epsilon float64) *Node {
 	if !l.normKernel(x) {
 		return models.Plain{}.Norm(x, scale, offset, epsilon)
 	}
+	if l.few(x) {
+		y := l.Calls.Norm(x, scale, offset, epsilon)
+		l.normalized(y, x, scale, offset, epsilon)
+		return y
+	}
 	if s := l.Shared.sumAt(x); s != nil && s.kept == nil {
 		y, kept, columns := l.Calls.NormOfSum(x, s.x, s.z, s.biases, scale, offset, epsilon)
 		if s.kept = kept; columns != nil {
@@ -56,6 +61,9 @@ func (l Lowering) Fork(x *Node) {
 func (l Lowering) Join(x, y *Node) *Node {
 	if l.Shared == nil {
 		return Add(x, y)
+	}
+	if sum := l.joined(x, y); sum != nil {
+		return sum
 	}
 	if s := l.Shared.sumAt(x); s != nil && s.kept != nil {
 		x = s.kept

@@ -5,6 +5,11 @@ import . "github.com/gomlx/gomlx/core/graph"
 // Shared is what operations of one program know of each other, so that one kernel does the work of
 // several.
 type Shared struct {
+	// Inference says that nobody asks for gradients of what is built now; where somebody does,
+	// they are those of the plain form.
+	Inference bool
+
+	few     map[*Node]FewRows      // by what was made of them, unshaped
 	sums    map[*Node]*sum         // what norms may normalize, by the node that they are given
 	biased  map[*Node]biased       // results of dense layers, unshaped
 	columns []func() (of, s *Node) // sums over all axes but the last of gradients
@@ -14,7 +19,7 @@ type biased struct{ y, biases *Node }
 
 // NewShared is that of a new program.
 func NewShared() *Shared {
-	return &Shared{sums: map[*Node]*sum{}, biased: map[*Node]biased{}}
+	return &Shared{few: map[*Node]FewRows{}, sums: map[*Node]*sum{}, biased: map[*Node]biased{}}
 }
 
 // unshaped is x before reshapes that have left it its last axis.

@@ -1,0 +1,73 @@
+package fused
+
+import (
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/gradient"
+	"gaiden/lib/lower/xla"
+	"gaiden/lib/models"
+)
+
+// FewRows is that of xla.Calls. The gradient is that of the plain form.
+func (o Ops) FewRows(f xla.FewRows) []*Node {
+	op, is := fewRows(f)
+	if is {
+		op, is = choose(o, op)
+	}
+	if !is {
+		return nil
+	}
+	in := f.Operands()
+	all := o.call(op.Kernel(), in...)
+	for i, y := range all[:len(f.Layers)] {
+		all[i] = gradient.Define(y, in, func(v *Node) []*Node {
+			return gradient.Of(func(in []*Node) *Node { return f.With(in).Plain()[i] }, in, v)
+		})
+	}
+	return all[:len(f.Layers)]
+}
+
+// fewRows is the kernel's sizes, if there is one.
+func fewRows(f xla.FewRows) (op kernels.FewRows, is bool) {
+	d, first := f.X.Shape().Dimensions, f.Layers[0]
+	op = kernels.FewRows{
+		Rows: d[0], In: d[1], Norm: f.Scale != nil, Offset: f.Offset != nil, Epsilon: f.Epsilon,
+		Biases: first.Biases != nil, Residual: f.Residual != nil, X: f.X.DType(), W: first.W.DType(), Scale: f.X.DType(),
+	}
+	if f.Scale != nil {
+		op.Scale = f.Scale.DType()
+	}
+	if len(f.Layers) > len(op.Units) || op.Rows > kernels.MostRows || op.Norm && (op.Rows > kernels.MostNormalRows || op.In > kernels.LargestNorm) || !op.X.IsFloat() || op.X.Bits() > 32 {
+		return op, false
+	}
+	for i, l := range f.Layers {
+		act, known := kernels.Identity, true
+		if l.Act != nil {
+			act, known = l.Act.Activation()
+		}
+		if i == 0 {
+			op.Act = act
+		}
+		if !known || act != op.Act || (l.Biases != nil) != op.Biases || l.W.DType() != op.W || op.W != op.X || l.Biases != nil && l.Biases.DType() != op.W {
+			return op, false
+		}
+		op.Units[i] = l.W.Shape().Dimensions[1]
+	}
+	return op, f.Offset == nil || f.Offset.DType() == op.Scale
+}
+
+// AttendCached is that of xla.Calls.
+func (o Ops) AttendCached(q, k, v, keys, values *Node, at models.CachePlace, a models.Attending) (y, newKeys, newValues *Node) {
+	d, cache := q.Shape().Dimensions, keys.Shape().Dimensions
+	op := kernels.CachedAttention{
+		Rows: d[0], Heads: d[2], Groups: cache[1], Size: d[3], Slots: cache[2], Window: a.Window, Scale: a.ScaleOf(d[3]), SoftCap: a.SoftCap, X: q.DType(),
+	}
+	op, is := choose(o, op)
+	if !is || d[2]/cache[1] > kernels.MostQueries || !op.X.IsFloat() || op.X.Bits() > 32 || k.DType() != op.X || v.DType() != op.X {
+		return nil, nil, nil
+	}
+	flat := func(x *Node) *Node { return Reshape(x, d[0], x.Shape().Size()/d[0]) }
+	out := o.call(op.Kernel(), flat(q), flat(k), flat(v), keys, values, at.At, at.Position, at.Slot)
+	return Reshape(out[0], d...), out[1], out[2]
+}

@@ -1,0 +1,126 @@
+package xla
+
+import (
+	"slices"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/lower"
+	"gaiden/lib/models"
+)
+
+// FewRows is dense layers of a few rows, as one kernel: of X [rows in], which is normalized first
+// if Scale is not nil, see models.Lowering. Residual, which may be nil, is added to what the only
+// layer gives.
+type FewRows struct {
+	X, Scale, Offset *Node
+	Epsilon          float64
+	Layers           []models.Linear
+	Residual         *Node
+}
+
+// Operands are all arrays of it, and with gives it others.
+func (f FewRows) Operands() (all []*Node) {
+	f.each(func(x **Node) { all = append(all, *x) })
+	return all
+}
+
+// With is f of other operands.
+func (f FewRows) With(operands []*Node) FewRows {
+	f.Layers = slices.Clone(f.Layers)
+	f.each(func(x **Node) { *x, operands = operands[0], operands[1:] })
+	return f
+}
+
+func (f *FewRows) each(do func(x **Node)) {
+	all := []**Node{&f.X, &f.Scale, &f.Offset}
+	for i := range f.Layers {
+		all = append(all, &f.Layers[i].W, &f.Layers[i].Biases)
+	}
+	for _, x := range append(all, &f.Residual) {
+		if *x != nil {
+			do(x)
+		}
+	}
+}
+
+// Plain is the same in GoMLX's operations.
+func (f FewRows) Plain() (all []*Node) {
+	x := f.X
+	if f.Scale != nil {
+		var offset *Node
+		if f.Offset != nil {
+			offset = float(f.Offset)
+		}
+		x = models.Plain{}.Norm(x, float(f.Scale), offset, f.Epsilon)
+	}
+	for _, y := range (models.Plain{}).Dense(x, f.Layers...) {
+		if f.Residual != nil {
+			y = Add(y, f.Residual)
+		}
+		all = append(all, y)
+	}
+	return all
+}
+
+// few says whether x has so few rows that dense layers of it are kernels.
+func (l Lowering) few(x *Node) bool {
+	return l.Calls != nil && l.Shared != nil && l.Shared.Inference && lower.FewRows(l.Target, x.Shape().Size()/last(x))
+}
+
+// fewRows are the results of dense layers of x [rows in]; nil: there is no kernel.
+func (l Lowering) fewRows(x *Node, layers []models.Linear) []*Node {
+	if !l.few(x) {
+		return nil
+	}
+	f := FewRows{X: x, Layers: layers}
+	if normal, is := l.Shared.few[unshaped(x)]; is && len(normal.Layers) == 0 {
+		normal.X, normal.Layers = Reshape(normal.X, x.Shape().Dimensions...), layers
+		if all := l.Calls.FewRows(normal); all != nil {
+			f = normal
+		}
+	}
+	all := l.Calls.FewRows(f)
+	if len(all) == 1 {
+		l.Shared.few[all[0]] = f
+	}
+	return all
+}
+
+// normalized notes that y is x normalized: dense layers of y may do that themselves.
+func (l Lowering) normalized(y, x, scale, offset *Node, epsilon float64) {
+	if !l.few(x) {
+		return
+	}
+	narrow := func(v *Node) *Node { // as it is in memory
+		if v != nil && v.Type() == NodeTypeConvertDType && v.Inputs()[0].DType() == x.DType() {
+			return v.Inputs()[0]
+		}
+		return v
+	}
+	l.Shared.few[y] = FewRows{X: x, Scale: narrow(scale), Offset: narrow(offset), Epsilon: epsilon}
+}
+
+// added is x + y where a dense layer made y, in that layer's kernel; nil: it is not.
+func (l Lowering) joined(x, y *Node) *Node {
+	if !l.few(y) {
+		return nil
+	}
+	f, is := l.Shared.few[unshaped(y)]
+	if !is || len(f.Layers) != 1 || f.Residual != nil || x.DType() != y.DType() {
+		return nil
+	}
+	f.Residual = Reshape(x, unshaped(y).Shape().Dimensions...)
+	if all := l.Calls.FewRows(f); all != nil {
+		return Reshape(all[0], y.Shape().Dimensions...)
+	}
+	return nil
+}
+
+// AttendCached is that of models.Lowering.
+func (l Lowering) AttendCached(q, k, v, keys, values *Node, at models.CachePlace, a models.Attending) (y, newKeys, newValues *Node) {
+	if l.Calls == nil || l.Shared == nil || !l.Shared.Inference || !l.Target.Triton || a.ALiBi {
+		return nil, nil, nil
+	}
+	return l.Calls.AttendCached(q, k, v, keys, values, at, a)
+}
