@@ -68,28 +68,32 @@ func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 
 // epochWriter writes the turns of an epoch's program.
 type epochWriter struct {
-	*trace
-	set  *Set
-	part plan.Part
+	t *trace
+	epochParameters
+	set       *Set
+	part      plan.Part
+	numbers   []*Node // of the steps of a turn
+	size      *Node   // of a step's place in the order
+	unroll    *Node
+	zero, one *Node
+	source    fused.Source // of planned kernels
+	at        *Node        // what a kernel counts; nil: none is planned
+}
 
+// epochParameters are what an epoch's program takes.
+type epochParameters struct {
 	held           []*Node // state without step; the first are variables, none if it is packed
 	variables      int
 	step, rate     *Node
 	results, begin *Node
 	sources        []*Node
-	order, place   *Node
-	turns          *Node // how many
-	size, unroll   *Node // of a turn's place in the order, and its steps
-	zero, one      *Node
-	numbers        []*Node // of the steps of a turn
-
-	source fused.Source // of planned kernels
-	at     *Node        // what a kernel counts; nil: none is planned
+	order          *Node
+	place, turns   *Node
 }
 
 // epoch makes the parameters of an epoch's program.
 func (t *trace) epoch(s *Set, c plan.Part) *epochWriter {
-	e := &epochWriter{trace: t, set: s, part: c}
+	e := &epochWriter{t: t, set: s, part: c}
 	e.held, e.variables = t.held(c)
 	e.step = Parameter(t.g, "step", t.net.layout.step.shape)
 	shape := t.net.resultsOf(s, c)
@@ -127,19 +131,19 @@ func (t *trace) epoch(s *Set, c plan.Part) *epochWriter {
 func (e *epochWriter) turn(i *Node, state []*Node) []*Node {
 	c := e.part
 	if e.at != nil {
-		return e.fused(state, len(e.held)-e.variables, c.Unroll, c.Kernels.Layers, e.source, e.rate)
+		return e.t.fused(state, len(e.held)-e.variables, c.Unroll, c.Kernels.Layers, e.source, e.rate)
 	}
 	for k := range c.Unroll {
 		at := i
 		if c.Unroll > 1 {
 			at = Add(Mul(i, e.unroll), e.numbers[k])
 		}
-		e.mark("data/gather")
+		e.t.mark("data/gather")
 		pick := func(a *Node) *Node { return a } // all, as they lie: see run
 		if c.Share() < e.set.N {
 			pick = rows(DynamicSlice(e.order, []*Node{Add(e.place, Mul(at, e.size))}, []int{c.Share()}))
 		}
-		b := e.gather(c.Share(), e.set, e.sources, pick)
+		b := e.t.gather(c.Share(), e.set, e.sources, pick)
 		number := Add(e.step, at)
 		if c.Form.Single() {
 			number = Add(e.step, e.numbers[k]) // step counts on from run to run
@@ -157,17 +161,17 @@ func (e *epochWriter) trainOn(b batch, number, at *Node, state []*Node) []*Node 
 	var next []*Node
 	var row *Node
 	switch {
-	case e.net.config.Step != nil:
-		next, row = e.trainStep(e.set, variables, moments, b, e.rate, number, e.part)
+	case e.t.net.config.Step != nil:
+		next, row = e.t.trainStep(e.set, variables, moments, b, e.rate, number, e.part)
 	case e.part.Packed:
-		next, row = e.trainPacked(state[:held], b, e.rate, number, e.set, e.part)
+		next, row = e.t.trainPacked(state[:held], b, e.rate, number, e.set, e.part)
 	default:
-		next, row = e.train(variables, moments, b, e.rate, number, e.set, e.part)
+		next, row = e.t.train(variables, moments, b, e.rate, number, e.set, e.part)
 	}
-	e.mark("fit/results")
+	e.t.mark("fit/results")
 	rows := DynamicUpdateSlice(state[held], row, []*Node{at, e.zero})
 	if e.part.Packed {
-		rows = e.skipped(rows, next[len(next)-1])
+		rows = e.t.skipped(rows, next[len(next)-1])
 	}
 	return append(next, rows)
 }
