@@ -50,6 +50,12 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("install: kernelspec name %q: want lower-case letters, digits, '.', '-' and '_', no '.' first", *name)
 	}
 	*source = cmp.Or(*source, ownSource())
+	if *stage != "" {
+		if err := stagePackage(*source, *stage); err != nil {
+			return fmt.Errorf("install: -package: %w", err)
+		}
+		return nil
+	}
 	switch where := map[bool]int{true: 1}; {
 	case where[*user]+where[*sysPrefix]+where[*prefix != ""] > 1:
 		return errors.New("install: got more than one of -user, -sys-prefix and -prefix, want one")
@@ -59,49 +65,67 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 			return fmt.Errorf("install: %w", err)
 		}
 	}
-	if *stage != "" {
-		err := cmp.Or(copyLibrary(*source, filepath.Join(packageShare(*stage), "src")), writeSpec(filepath.Join(kernelsDir(*stage), usualName), "Go (Gaiden)", packageSpec, nil))
-		if err != nil {
-			return fmt.Errorf("install: -package: %w", err)
-		}
-		return nil
-	}
 	dir := filepath.Join(kernelsDir(*prefix), *name)
 	if *remove {
 		return uninstall(dir, stdout)
 	}
-	self, err := os.Executable()
+	err := installKernel(dir, *name, *display, *source, stdout)
+	if err == nil {
+		err = prepareCells(stdout)
+	}
 	if err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
+	return nil
+}
+
+// stagePackage writes what a Python package installs into its prefix.
+func stagePackage(source, dir string) error {
+	if err := copyLibrary(source, filepath.Join(packageShare(dir), "src")); err != nil {
+		return err
+	}
+	return writeSpec(filepath.Join(kernelsDir(dir), usualName), "Go (Gaiden)", packageSpec, nil)
+}
+
+// installKernel puts the library in its place, and writes the kernelspec into dir.
+func installKernel(dir, name, display, source string, stdout io.Writer) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
 	lib, shown, env := filepath.Join(wire.DataDir(), "src"), "Go (Gaiden)", map[string]string(nil)
-	if *name != usualName {
-		*source = cmp.Or(*source, lib)
+	if name != usualName {
+		source = cmp.Or(source, lib)
 		if self, lib, env, err = alone(dir, self); err != nil {
-			return fmt.Errorf("install: %w", err)
+			return err
 		}
-		shown = "Go (" + *name + ")"
+		shown = "Go (" + name + ")"
 	} else if ofGoRun(self) {
 		if self, err = keptProgram(self); err != nil {
-			return fmt.Errorf("install: %w", err)
+			return err
 		}
 	}
-	shown = cmp.Or(*display, shown)
-	if *source != "" {
-		if err := copyLibrary(*source, lib); err != nil {
-			return fmt.Errorf("install: %w", err)
+	if source != "" {
+		if err := copyLibrary(source, lib); err != nil {
+			return err
 		}
 	}
 	if !exists(filepath.Join(lib, "go.mod")) {
-		return fmt.Errorf("install: no library at %s: name Gaiden's source with -source", lib)
+		return fmt.Errorf("no library at %s: name Gaiden's source with -source", lib)
 	}
 	if err := download(lib); err != nil {
-		return fmt.Errorf("install: %w", err)
+		return err
 	}
+	shown = cmp.Or(display, shown)
 	if err := writeSpec(dir, shown, self, env); err != nil {
-		return fmt.Errorf("install: %w", err)
+		return err
 	}
 	fmt.Fprintf(stdout, "kernelspec %q at %s\n", shown, dir)
+	return nil
+}
+
+// prepareCells compiles what cells need, so that the first one does not wait for it.
+func prepareCells(stdout io.Writer) error {
 	began := time.Now()
 	if _, err := linker.Make(context.Background(), "go", cellCache()); err != nil {
 		fmt.Fprintf(stdout, "cells are linked by Go's own linker, which takes longer: %v\n", err)
@@ -112,7 +136,7 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 	n := newNotebook()
 	defer n.Shutdown(false)
 	if err := n.Warm(context.Background(), cellPackages...); err != nil {
-		return fmt.Errorf("install: compiling the packages that cells import: %w", err)
+		return fmt.Errorf("compiling the packages that cells import: %w", err)
 	}
 	fmt.Fprintf(stdout, "packages for cells are compiled (%s)\n", units.Clock(time.Since(began).Seconds()))
 	return nil

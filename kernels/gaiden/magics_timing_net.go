@@ -30,13 +30,13 @@ Without NET, the notebook's only net is measured.`
 	const options = `
     -b N  batch size; default 32
     -t T  seconds per measurement; at most 20 T for all ops of a layer; default 0.3`
-	hunt := func(method string, flags ...string) magic.Run {
+	run := func(method string, flags ...string) magic.Run {
 		return func(ctx context.Context, h magic.Host, c magic.Command) error {
 			return profilerMagic(ctx, h, c, method, list, flags...)
 		}
 	}
 	return magic.Table{
-		{Name: "%phases", Args: "[-b N] [-t T] [-s] [-a] [-e] [NET [DATA]]", Help: "shows where the time of a training step goes: phases, layers, ops", Run: hunt("Phases", "b", "t", "s", "a", "e"),
+		{Name: "%phases", Args: "[-b N] [-t T] [-s] [-a] [-e] [NET [DATA]]", Help: "shows where the time of a training step goes: phases, layers, ops", Run: run("Phases", "b", "t", "s", "a", "e"),
 			More: options + `
     -s    only phases
     -a    the ops of all layers, not only of the slowest one
@@ -46,7 +46,7 @@ The sum of the phases is compared with a step that runs them in sequence, and th
 estimated time of an epoch with the measured one. The net's weights do not change.
 In Go: report.Profiler{Net: net}.Phases(), or profile.Measure, which only returns
 values.` + only},
-		{Name: "%bottleneck", Args: "[-b N] [-t T] [NET [DATA]]", Help: "says in one sentence what takes most of the time of a training step", Run: hunt("Bottleneck", "b", "t"),
+		{Name: "%bottleneck", Args: "[-b N] [-t T] [NET [DATA]]", Help: "says in one sentence what takes most of the time of a training step", Run: run("Bottleneck", "b", "t"),
 			More: options + only},
 		{Name: "%roofline", Args: "[-b N] [-t T] [-again] [NET [DATA]]", Help: "shows the device's measured peaks, and how close a net's phases and layers come to them", Run: rooflineMagic(list),
 			More: options + `
@@ -62,17 +62,24 @@ mean and variance.` + where},
 	}
 }
 
-// huntFlags reads options that begin with -, of those allowed; b, t and n take a number, and
-// phi a word.
-func huntFlags(c magic.Command, allowed ...string) (numbers map[string]float64, switches map[string]bool, phi string, words []string, err error) {
-	numbers, switches = map[string]float64{}, map[string]bool{}
+// profilerArgs are the arguments of a magic that finds out where a net's time goes.
+type profilerArgs struct {
+	numbers  map[string]float64 // -b, -t and -n
+	switches map[string]bool
+	phi      string
+	words    []string // without an option
+}
+
+// parseProfiler reads arguments, with the options that are allowed.
+func parseProfiler(c magic.Command, allowed ...string) (a profilerArgs, err error) {
+	a = profilerArgs{numbers: map[string]float64{}, switches: map[string]bool{}}
 	wrong := func(format string, args ...any) error {
 		return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf(format, args...)}
 	}
 	for i := 0; i < len(c.Args); i++ {
 		word := c.Args[i]
 		if !strings.HasPrefix(word, "-") {
-			words = append(words, word)
+			a.words = append(a.words, word)
 			continue
 		}
 		name := strings.TrimLeft(word, "-")
@@ -81,10 +88,10 @@ func huntFlags(c magic.Command, allowed ...string) (numbers map[string]float64, 
 			if near != "" {
 				near = "; did you mean " + near + "?"
 			}
-			return nil, nil, "", nil, wrong("got the option %s, want %s%s", word, c.Row.Usage(), near)
+			return a, wrong("got the option %s, want %s%s", word, c.Row.Usage(), near)
 		}
 		if name != "phi" && !strings.Contains("btn", name) {
-			switches[name] = true
+			a.switches[name] = true
 			continue
 		}
 		value := ""
@@ -92,18 +99,18 @@ func huntFlags(c magic.Command, allowed ...string) (numbers map[string]float64, 
 			value = c.Args[i]
 		}
 		if name == "phi" {
-			if phi = value; phi == "" {
-				return nil, nil, "", nil, magic.Usage(c)
+			if a.phi = value; value == "" {
+				return a, magic.Usage(c)
 			}
 			continue
 		}
 		n, e := strconv.ParseFloat(value, 64)
 		if e != nil || !(n > 0) || n > 1e9 || name != "t" && n != float64(int(n)) {
-			return nil, nil, "", nil, wrong("-%s: got %q, want a number above 0", name, value)
+			return a, wrong("-%s: got %q, want a number above 0", name, value)
 		}
-		numbers[name] = n
+		a.numbers[name] = n
 	}
-	return numbers, switches, phi, words, nil
+	return a, nil
 }
 
 // option is one in the usage of a magic.
@@ -111,10 +118,11 @@ var option = regexp.MustCompile(`-[a-z]+`)
 
 // profilerMagic runs a method of report.Profiler.
 func profilerMagic(ctx context.Context, h magic.Host, c magic.Command, method string, list func() *magic.Row, allowed ...string) error {
-	numbers, switches, _, words, err := huntFlags(c, allowed...)
+	a, err := parseProfiler(c, allowed...)
 	if err != nil {
 		return err
 	}
+	words := a.words
 	if len(words) > 2 {
 		return magic.Usage(c)
 	}
@@ -128,7 +136,7 @@ func profilerMagic(ctx context.Context, h magic.Host, c magic.Command, method st
 		}
 	}
 	o := fmt.Sprintf("Batch: %d, Budget: %d, Shallow: %t, AllOps: %t, NoErrors: %t, NoEpoch: %t",
-		int(numbers["b"]), int64(1e9*numbers["t"]), switches["s"], switches["a"], switches["e"], switches["e"])
+		int(a.numbers["b"]), int64(1e9*a.numbers["t"]), a.switches["s"], a.switches["a"], a.switches["e"], a.switches["e"])
 	data := ""
 	if len(words) == 2 {
 		data = words[1]
@@ -138,7 +146,7 @@ func profilerMagic(ctx context.Context, h magic.Host, c magic.Command, method st
 	})
 }
 
-const huntImports = `import (gaidenreport "gaiden/lib/report"; gaidenprofile "gaiden/lib/profile"); `
+const profilerImports = `import (gaidenreport "gaiden/lib/report"; gaidenprofile "gaiden/lib/profile"); `
 
 var goName = regexp.MustCompile(`^[\pL_][\pL\pN_.\[\]()"]*$`)
 
@@ -156,7 +164,7 @@ func onNet(ctx context.Context, h magic.Host, c magic.Command, word string, list
 		return &magic.ArgumentError{Name: c.Name, Line: c.Line, Reason: fmt.Sprintf("got the net %q, want a variable or a name in the session%s", word, knownNets(word, nets))}
 	}
 	before, after, _ := strings.Cut(code("\x00"), "\x00")
-	t := timed{line: c.Line, first: c.Line, body: expr, before: huntImports + before, after: after}
+	t := timed{line: c.Line, first: c.Line, body: expr, before: profilerImports + before, after: after}
 	err := t.once(ctx, h)
 	if build, is := errors.AsType[*parse.BuildError](err); is && len(build.Diagnostics) == 1 {
 		if m := build.Diagnostics[0].Message; strings.HasPrefix(m, "undefined: ") || strings.HasPrefix(m, "cannot use ") {
@@ -219,8 +227,8 @@ func knownNets(word string, nets map[string]string) string {
 
 func rooflineMagic(list func() *magic.Row) magic.Run {
 	return func(ctx context.Context, h magic.Host, c magic.Command) error {
-		_, switches, _, _, err := huntFlags(c, "b", "t", "again")
-		switch again := switches["again"]; {
+		a, err := parseProfiler(c, "b", "t", "again")
+		switch again := a.switches["again"]; {
 		case err != nil:
 			return err
 		case again && len(c.Args) > 1:
@@ -228,25 +236,25 @@ func rooflineMagic(list func() *magic.Row) magic.Run {
 		case !again && len(c.Args) > 0:
 			return profilerMagic(ctx, h, c, "Roofline", list, "b", "t")
 		}
-		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.RooflineOf(%t); err != nil { %s }", switches["again"], fail)}
+		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.RooflineOf(%t); err != nil { %s }", a.switches["again"], fail)}
 		return t.once(ctx, h)
 	}
 }
 
 func sweepMagic(list func() *magic.Row) magic.Run {
 	return func(ctx context.Context, h magic.Host, c magic.Command) error {
-		numbers, _, phi, words, err := huntFlags(c, "n", "b", "t", "phi")
+		a, err := parseProfiler(c, "n", "b", "t", "phi")
 		if err != nil {
 			return err
 		}
-		if len(words) > 0 || numbers["b"] > 0 || numbers["t"] > 0 {
+		if len(a.words) > 0 || a.numbers["b"] > 0 || a.numbers["t"] > 0 {
 			return profilerMagic(ctx, h, c, "Batches", list, "b", "t")
 		}
 		most := 26
-		if n, ok := numbers["n"]; ok {
+		if n, ok := a.numbers["n"]; ok {
 			most = int(n)
 		}
-		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.SweepOf(%q, %d); err != nil { %s }", cmp.Or(phi, "sigmoid"), most, fail)}
+		t := timed{line: c.Line, first: c.Line, before: `import gaidenreport "gaiden/lib/report"; ` + fmt.Sprintf("if err := gaidenreport.SweepOf(%q, %d); err != nil { %s }", cmp.Or(a.phi, "sigmoid"), most, fail)}
 		return t.once(ctx, h)
 	}
 }

@@ -3,7 +3,6 @@ package datasets
 import (
 	"archive/tar"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -30,19 +29,6 @@ func (c *collection) fromInstalled(_ context.Context, s *store, missing []file) 
 		}
 	}
 	return "the installed package " + c.debian, nil
-}
-
-// fromPlacedPackage takes a package file that somebody put into the folder by
-// hand, which is how a machine without network gets one.
-func (c *collection) fromPlacedPackage(ctx context.Context, s *store, missing []file) (string, error) {
-	if c.debian == "" {
-		return "", nil
-	}
-	packages, _ := filepath.Glob(filepath.Join(s.dir, c.debian+"_*.deb"))
-	if len(packages) == 0 {
-		return "", nil
-	}
-	return packages[0], s.unpackDeb(ctx, packages[0], missing)
 }
 
 // fromArchive downloads the package with the system's own tool, which proves
@@ -122,24 +108,21 @@ func ownLists(work string) (options []string, err error) {
 
 // unpackDeb takes the files out of a package file.
 func (s *store) unpackDeb(ctx context.Context, path string, missing []file) error {
-	deb, err := os.Open(path)
-	if err != nil {
-		return err
+	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", path)
+	cmd.WaitDelay = 2 * time.Second
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	contents, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
 	}
-	defer deb.Close()
-	member, name, err := debData(deb)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	contents, wait, err := decompress(ctx, name, member)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	err = s.unpackTar(contents, missing)
-	// A decompressor that has more to say must not block for ever.
-	io.Copy(io.Discard, contents)
-	if failed := wait(); err == nil && failed != nil {
-		err = failed
+	io.Copy(io.Discard, contents) // what is left must not block the command for ever
+	if failed := cmd.Wait(); failed != nil {
+		err = fmt.Errorf("%w: %s", failed, strings.TrimSpace(complaint.String()))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -171,65 +154,4 @@ func (s *store) unpackTar(contents io.Reader, missing []file) error {
 		delete(wanted, f.name+".gz")
 	}
 	return nil
-}
-
-// decompress reads the data member of a package. Debian packs it with xz,
-// which Go's standard library cannot read: the xz command does it, or
-// dpkg-deb's own code where there is no such command.
-func decompress(ctx context.Context, name string, member io.Reader) (contents io.Reader, wait func() error, err error) {
-	command := map[string][]string{
-		".tar":     {"cat"},
-		".tar.gz":  {"gzip", "-dc"},
-		".tar.xz":  {"xz", "-dc"},
-		".tar.zst": {"zstd", "-dc"},
-	}[strings.TrimPrefix(name, "data")]
-	if command == nil {
-		return nil, nil, fmt.Errorf("deb: %s is packed in a way not known here", name)
-	}
-	if _, err := exec.LookPath(command[0]); err != nil {
-		return nil, nil, fmt.Errorf("deb: %s needs the command %s: install the package %s-utils or %s", name, command[0], command[0], command[0])
-	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Stdin, cmd.WaitDelay = member, 2*time.Second
-	var complaint strings.Builder
-	cmd.Stderr = &complaint
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, nil, err
-	}
-	return out, func() error {
-		if err := cmd.Wait(); err != nil {
-			return fmt.Errorf("deb: %s: %w: %s", command[0], err, strings.TrimSpace(complaint.String()))
-		}
-		return nil
-	}, nil
-}
-
-// debData finds the data member of a Debian package: an ar archive, whose
-// members follow a header of 60 bytes each (deb(5), ar(5)).
-func debData(deb io.Reader) (member io.Reader, name string, err error) {
-	magic := make([]byte, 8)
-	if _, err := io.ReadFull(deb, magic); err != nil || string(magic) != "!<arch>\n" {
-		return nil, "", errors.New("deb: not a Debian package")
-	}
-	header := make([]byte, 60)
-	for {
-		if _, err := io.ReadFull(deb, header); err != nil {
-			return nil, "", errors.New("deb: the package has no data member")
-		}
-		var size int64
-		if _, err := fmt.Sscanf(string(header[48:58]), "%d", &size); err != nil || size < 0 || string(header[58:]) != "`\n" {
-			return nil, "", errors.New("deb: a member header is damaged")
-		}
-		name := strings.TrimRight(string(header[:16]), " /")
-		if strings.HasPrefix(name, "data.tar") {
-			return io.LimitReader(deb, size), name, nil
-		}
-		if _, err := io.CopyN(io.Discard, deb, size+size%2); err != nil {
-			return nil, "", errors.New("deb: the package ends too early")
-		}
-	}
 }

@@ -1,9 +1,6 @@
 package datasets
 
 import (
-	"archive/tar"
-	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,80 +8,46 @@ import (
 	"testing"
 )
 
-// debian packs files as a Debian package does.
-func debian(t *testing.T, files map[string][]byte, member string) []byte {
+// debian packs files as a Debian package.
+func debian(t *testing.T, files map[string][]byte, path string) {
 	t.Helper()
-	var data bytes.Buffer
-	w := tar.NewWriter(&data)
-	w.WriteHeader(&tar.Header{Name: "./usr/share/datasets/", Typeflag: tar.TypeDir, Mode: 0o755})
-	for name, contents := range files {
-		w.WriteHeader(&tar.Header{Name: "./usr/share/datasets/" + name, Size: int64(len(contents)), Mode: 0o644, Typeflag: tar.TypeReg})
-		w.Write(contents)
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		t.Skip("needs the command dpkg-deb, to see a package unpacked: it is on Debian and Ubuntu")
 	}
-	w.Close()
-	packed := data.Bytes()
-	if command := map[string]string{"data.tar.xz": "xz", "data.tar.gz": "gzip"}[member]; command != "" {
-		if _, err := exec.LookPath(command); err != nil {
-			t.Skipf("needs the command %s, to see packages of this kind unpacked: apt-get install gzip xz-utils", command)
+	tree := t.TempDir()
+	place(t, filepath.Join(tree, "DEBIAN", "control"), []byte("Package: dataset-tiny\nVersion: 1.0\nArchitecture: all\nMaintainer: test <test@example.com>\nDescription: test\n"))
+	for name, contents := range files {
+		place(t, filepath.Join(tree, "usr", "share", "datasets", name), contents)
+	}
+	if out, err := exec.Command("dpkg-deb", "--build", tree, path).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func TestUnpackDeb(t *testing.T) {
+	c, files := tiny(t, "Tiny")
+	less := map[string][]byte{c.files[0].name + ".gz": files[c.files[0].name+".gz"]}
+	dir := t.TempDir()
+	whole, part, cut := filepath.Join(dir, "whole.deb"), filepath.Join(dir, "part.deb"), filepath.Join(dir, "cut.deb")
+	debian(t, files, whole)
+	debian(t, less, part)
+	b, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place(t, cut, b[:len(b)/2])
+	for _, tt := range []struct{ path, says string }{{whole, ""}, {part, "lacks"}, {cut, "dpkg-deb: error"}} {
+		s, err := Options{Dir: t.TempDir()}.store("tiny")
+		if err == nil {
+			err = os.Mkdir(s.dir, 0o755)
 		}
-		cmd := exec.Command(command, "-c")
-		cmd.Stdin = &data
-		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		packed = out
-	}
-	deb := bytes.NewBufferString("!<arch>\n")
-	for _, m := range []struct {
-		name string
-		data []byte
-	}{{"debian-binary", []byte("2.0\n")}, {"control.tar.gz", []byte("odd")}, {member, packed}} {
-		fmt.Fprintf(deb, "%-16s%-12d%-6d%-6d%-8o%-10d`\n", m.name, 0, 0, 0, 0o100644, len(m.data))
-		deb.Write(m.data)
-		if len(m.data)%2 == 1 {
-			deb.WriteByte('\n')
+		err = s.unpackDeb(t.Context(), tt.path, c.files[:])
+		if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("%s: got %v, want %q", filepath.Base(tt.path), err, tt.says)
 		}
-	}
-	return deb.Bytes()
-}
-
-func TestPackagePlacedByHand(t *testing.T) {
-	c, files := tiny(t, "Tiny")
-	c.debian = "dataset-tiny"
-	less := map[string][]byte{c.files[0].name + ".gz": files[c.files[0].name+".gz"]}
-	whole := debian(t, files, "data.tar")
-	tests := []struct {
-		name string
-		deb  []byte
-		says string // empty: it works
-	}{
-		{"plain tar", whole, ""},
-		{"gzip", debian(t, files, "data.tar.gz"), ""},
-		{"xz", debian(t, files, "data.tar.xz"), ""},
-		{"unknown packing", debian(t, files, "data.tar.lzo"), "not known here"},
-		{"a file is missing", debian(t, less, "data.tar"), "lacks"},
-		{"no package", []byte("PK\x03\x04"), "not a Debian package"},
-		{"empty", nil, "not a Debian package"},
-		{"no data", whole[:100], "deb:"},
-		{"cut", whole[:len(whole)/2], "EOF"},
-		{"damaged header", bytes.Replace(whole, []byte("`\n"), []byte("xx"), 1), "damaged"},
-		{"negative size", bytes.Replace(whole, []byte("4         `"), []byte("-4        `"), 1), "damaged"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			o := Options{Dir: t.TempDir(), Offline: true}
-			place(t, filepath.Join(o.Dir, "tiny", "dataset-tiny_1.0_all.deb"), tt.deb)
-			images, err := c.load(t.Context(), o)
-			switch {
-			case tt.says == "" && err != nil:
-				t.Error(err)
-			case tt.says == "" && !strings.Contains(images.Source, "dataset-tiny_1.0"):
-				t.Errorf("source: got %q, want the package", images.Source)
-			case tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)):
-				t.Errorf("got %v, want an error with %q", err, tt.says)
-			}
-		})
 	}
 }
 
@@ -125,7 +88,7 @@ func TestStandInComesFromThePackageArchive(t *testing.T) {
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("APT_LOG", filepath.Join(bin, "log"))
 	t.Setenv("APT_DEB", filepath.Join(bin, "deb"))
-	place(t, filepath.Join(bin, "deb"), debian(t, files, "data.tar"))
+	debian(t, files, filepath.Join(bin, "deb"))
 
 	o := Options{Dir: t.TempDir()}
 	for _, load := range []string{"first", "second"} {

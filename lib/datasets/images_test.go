@@ -71,16 +71,6 @@ func FuzzDecodeIDX(f *testing.F) {
 	})
 }
 
-func FuzzDebData(f *testing.F) {
-	f.Add([]byte("!<arch>\ndebian-binary   0           0     0     100644  4         `\n2.0\ndata.tar        0           0     0     100644  1         `\nx\n"))
-	f.Fuzz(func(t *testing.T, deb []byte) {
-		member, name, err := debData(bytes.NewReader(deb))
-		if err == nil && (member == nil || !strings.HasPrefix(name, "data.tar")) {
-			t.Errorf("got member %v named %q without an error", member, name)
-		}
-	})
-}
-
 func TestCIFAR(t *testing.T) {
 	record := make([]byte, cifarRecord)
 	record[0] = 3

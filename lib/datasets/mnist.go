@@ -152,7 +152,7 @@ func (c *collection) fetch(ctx context.Context, s *store, m *Images) (contents [
 			missing = append(missing, f)
 		}
 	}
-	roads := []func(context.Context, *store, []file) (string, error){c.fromInstalled, c.fromPlacedPackage, c.fromMirrors, c.fromArchive}
+	roads := []func(context.Context, *store, []file) (string, error){c.fromInstalled, c.fromMirrors, c.fromArchive}
 	for _, road := range roads {
 		if len(missing) == 0 {
 			break

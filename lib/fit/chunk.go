@@ -34,7 +34,6 @@ const (
 // pendingChunk is some turns of a portion that the devices work on.
 type pendingChunk struct {
 	portion      *portion
-	epoch        int
 	order        *exampleOrder
 	first, turns int
 	endsEpoch    bool
@@ -58,12 +57,8 @@ type chunkOutcome struct {
 // waits for the results, so that the clock is read when they come and not when the run has
 // time for them.
 func (r *run) request(state copies, p *portion, order *exampleOrder, first, turns int) (*pendingChunk, error) {
-	return r.requestIn(r.requesting, state, p, order, first, turns)
-}
-
-func (r *run) requestIn(epoch int, state copies, p *portion, order *exampleOrder, first, turns int) (*pendingChunk, error) {
 	all := order.parts
-	c := &pendingChunk{portion: p, epoch: epoch, order: order, first: first, turns: turns, behind: len(r.pending) > 0, began: time.Now(), over: make(chan struct{}),
+	c := &pendingChunk{portion: p, order: order, first: first, turns: turns, behind: len(r.pending) > 0, began: time.Now(), over: make(chan struct{}),
 		endsEpoch: order.last && p == all[len(all)-1] && first+turns*p.Turn()*p.Batch == p.First+p.Turns*p.Turn()*p.Batch}
 	var err error
 	c.after, c.results, err = p.steps.run(state, order.data, order.arrays, r.rate, first, turns)

@@ -11,9 +11,7 @@ import (
 
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/fused"
-	"gaiden/lib/lower"
 	"gaiden/lib/lower/plan"
-	"gaiden/lib/optim"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -33,107 +31,149 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // parameters of the same names; see taken.
 func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, fmt.Sprintf("epoch b%d", c.Batch), func(t *trace) []*Node {
-		held, variables := t.held(c)
-		step := Parameter(t.g, "step", n.layout.step.shape)
-		shape := n.resultsOf(s, c)
-		results, begin := Zeros(t.g, shape), t.scalar(int32(0))
-		if c.Form.Single() {
-			results = Parameter(t.g, "results", shape)
-			begin = Parameter(t.g, "begin", shapes.Make(dtypes.Int32))
-		}
-		sources := t.sources(s)
-		order := Parameter(t.g, "order", shapes.Make(dtypes.Int32, s.N))
-		rate := Parameter(t.g, "rate", shapes.Make(dtypes.Float32))
-		where := Parameter(t.g, "where", shapes.Make(dtypes.Int32, 3))
-		part := func(i int) *Node { return Reshape(Slice(where, AxisRange(i, i+1))) }
-		place, replica, turns := part(0), part(1), part(2)
-		stride := c.Batch
-		switch {
-		case c.OwnRows:
-			stride = c.Share()
-		case c.Split:
-			place = Add(place, Mul(replica, t.scalar(int32(c.Share()))))
-		}
-
-		size, unroll := t.scalar(int32(stride)), t.scalar(int32(c.Unroll))
-		zero, one := t.scalar(int32(0)), t.scalar(int32(1))
-		numbers := make([]*Node, c.Unroll)
-		for k := range numbers {
-			numbers[k] = t.scalar(int32(k))
-		}
-		state := append(append([]*Node{}, held...), results)
-		var source fused.Source
-		planned := c.Kernels != nil && c.Kernels.Layers != nil
-		if planned {
-			var at *Node
-			source, at = t.source(c, sources, order, place, step, begin)
-			state = append(state, at) // a kernel counts
-		}
-		turn := func(i *Node, state []*Node) []*Node {
-			if planned {
-				return t.fused(state, len(held)-variables, c.Unroll, c.Kernels.Layers, source, rate)
-			}
-			for k := range c.Unroll {
-				at := i
-				if c.Unroll > 1 {
-					at = Add(Mul(i, unroll), numbers[k])
-				}
-				t.mark("data/gather")
-				pick := func(a *Node) *Node { return a } // all, as they lie: see run
-				if c.Share() < s.N {
-					pick = rows(DynamicSlice(order, []*Node{Add(place, Mul(at, size))}, []int{c.Share()}))
-				}
-				b := t.gather(c.Share(), s, sources, pick)
-				number := Add(step, at)
-				if c.Form.Single() {
-					number = Add(step, numbers[k]) // step counts on from run to run
-				}
-				number = ConvertDType(Add(number, one), dtypes.Float32)
-				var next []*Node
-				var row *Node
-				if n.config.Step != nil {
-					next, row = t.trainStep(s, state[:variables], state[variables:len(held)], b, rate, number, c)
-				} else if c.Packed {
-					next, row = t.trainPacked(state[:len(held)], b, rate, number, s, c)
-				} else {
-					next, row = t.train(state[:variables], state[variables:len(held)], b, rate, number, s, c)
-				}
-				t.mark("fit/results")
-				rows := DynamicUpdateSlice(state[len(held)], row, []*Node{at, zero})
-				if c.Packed {
-					rows = t.skipped(rows, next[len(next)-1])
-				}
-				state = append(next, rows)
-			}
-			return state
+		e := t.epoch(s, c)
+		zero, one, turns := e.zero, e.one, e.turns
+		state := append(slices.Clone(e.held), e.results)
+		if e.at != nil {
+			state = append(state, e.at)
 		}
 		switch {
 		case c.Form.Single():
 			turns = one
-			state = turn(begin, state)
+			state = e.turn(e.begin, state)
 		case c.Limit == 1:
 			turns = one
-			state = t.repeat(t.scalar(int32(c.Inner)), 1, state, turn)
+			state = t.repeat(t.scalar(int32(c.Inner)), 1, state, e.turn)
 		case c.Form == plan.Peeled:
-			state = t.while(one, one, turns, turn(zero, state), turn)
+			state = t.while(one, one, turns, e.turn(zero, state), e.turn)
 		default:
-			state = t.repeat(turns, c.Inner, state, turn)
+			state = t.repeat(turns, c.Inner, state, e.turn)
 		}
 		steps := Mul(turns, t.scalar(int32(c.Turn())))
-		last := len(held)
+		last := len(e.held)
 		if c.Packed {
-			skipped := Slice(Sub(lastOf(state[last]), lastOf(results)), AxisRange(), AxisRange(0, 1))
+			skipped := Slice(Sub(lastOf(state[last]), lastOf(e.results)), AxisRange(), AxisRange(0, 1))
 			steps = Sub(steps, ConvertDType(Reshape(skipped), dtypes.Int32))
 		}
-		out := append(state[:last:last], Add(step, steps))
+		out := append(state[:last:last], Add(e.step, steps))
 		switch {
 		case c.Form.Single():
-			return append(out, state[last], Add(begin, one))
+			return append(out, state[last], Add(e.begin, one))
 		case c.Packed:
 			return append(out, state[last])
 		}
-		return append(out, t.checked(state[:variables], state[last], c))
+		return append(out, t.checked(state[:e.variables], state[last], c))
 	})
+}
+
+// epochWriter writes the turns of an epoch's program.
+type epochWriter struct {
+	t *trace
+	epochParameters
+	set       *Set
+	part      plan.Part
+	numbers   []*Node // of the steps of a turn
+	size      *Node   // of a step's place in the order
+	unroll    *Node
+	zero, one *Node
+	source    fused.Source // of planned kernels
+	at        *Node        // what a kernel counts; nil: none is planned
+}
+
+// epochParameters are what an epoch's program takes.
+type epochParameters struct {
+	held           []*Node // state without step; the first are variables, none if it is packed
+	variables      int
+	step, rate     *Node
+	results, begin *Node
+	sources        []*Node
+	order          *Node
+	place, turns   *Node
+}
+
+// epoch makes the parameters of an epoch's program.
+func (t *trace) epoch(s *Set, c plan.Part) *epochWriter {
+	e := &epochWriter{t: t, set: s, part: c}
+	e.held, e.variables = t.held(c)
+	e.step = Parameter(t.g, "step", t.net.layout.step.shape)
+	shape := t.net.resultsOf(s, c)
+	e.results, e.begin = Zeros(t.g, shape), t.scalar(int32(0))
+	if c.Form.Single() {
+		e.results = Parameter(t.g, "results", shape)
+		e.begin = Parameter(t.g, "begin", shapes.Make(dtypes.Int32))
+	}
+	e.sources = t.sources(s)
+	e.order = Parameter(t.g, "order", shapes.Make(dtypes.Int32, s.N))
+	e.rate = Parameter(t.g, "rate", shapes.Make(dtypes.Float32))
+	where := Parameter(t.g, "where", shapes.Make(dtypes.Int32, 3))
+	part := func(i int) *Node { return Reshape(Slice(where, AxisRange(i, i+1))) }
+	place, replica, turns := part(0), part(1), part(2)
+	stride := c.Batch
+	switch {
+	case c.OwnRows:
+		stride = c.Share()
+	case c.Split:
+		place = Add(place, Mul(replica, t.scalar(int32(c.Share()))))
+	}
+	e.place, e.turns = place, turns
+	e.size, e.unroll = t.scalar(int32(stride)), t.scalar(int32(c.Unroll))
+	e.zero, e.one = t.scalar(int32(0)), t.scalar(int32(1))
+	for k := range c.Unroll {
+		e.numbers = append(e.numbers, t.scalar(int32(k)))
+	}
+	if c.Kernels != nil && c.Kernels.Layers != nil {
+		e.source, e.at = t.source(c, e.sources, e.order, place, e.step, e.begin)
+	}
+	return e
+}
+
+// turn writes the steps of turn number i.
+func (e *epochWriter) turn(i *Node, state []*Node) []*Node {
+	c := e.part
+	if e.at != nil {
+		return e.t.fused(state, len(e.held)-e.variables, c.Unroll, c.Kernels.Layers, e.source, e.rate)
+	}
+	for k := range c.Unroll {
+		at := i
+		if c.Unroll > 1 {
+			at = Add(Mul(i, e.unroll), e.numbers[k])
+		}
+		e.t.mark("data/gather")
+		pick := func(a *Node) *Node { return a } // all, as they lie: see run
+		if c.Share() < e.set.N {
+			pick = rows(DynamicSlice(e.order, []*Node{Add(e.place, Mul(at, e.size))}, []int{c.Share()}))
+		}
+		b := e.t.gather(c.Share(), e.set, e.sources, pick)
+		number := Add(e.step, at)
+		if c.Form.Single() {
+			number = Add(e.step, e.numbers[k]) // step counts on from run to run
+		}
+		number = ConvertDType(Add(number, e.one), dtypes.Float32)
+		state = e.trainOn(b, number, at, state)
+	}
+	return state
+}
+
+// trainOn writes a step on a batch, whose result is row at of the results.
+func (e *epochWriter) trainOn(b batch, number, at *Node, state []*Node) []*Node {
+	held := len(e.held)
+	variables, moments := state[:e.variables], state[e.variables:held]
+	var next []*Node
+	var row *Node
+	switch {
+	case e.t.net.config.Step != nil:
+		next, row = e.t.trainStep(e.set, variables, moments, b, e.rate, number, e.part)
+	case e.part.Packed:
+		next, row = e.t.trainPacked(state[:held], b, e.rate, number, e.set, e.part)
+	default:
+		next, row = e.t.train(variables, moments, b, e.rate, number, e.set, e.part)
+	}
+	e.t.mark("fit/results")
+	rows := DynamicUpdateSlice(state[held], row, []*Node{at, e.zero})
+	if e.part.Packed {
+		rows = e.t.skipped(rows, next[len(next)-1])
+	}
+	return append(next, rows)
 }
 
 // startProgram copies what a chunk of Single programs changes in place, while the
@@ -204,135 +244,6 @@ func (t *trace) held(c plan.Part) (state []*Node, variables int) {
 	}
 	state = t.variables()
 	return append(state, t.slots(t.net.layout.moments)...), len(state)
-}
-
-// stepResult is the result of a step's batch: the mean loss, the number it
-// was divided by, right answers, gradients of what is trained, and all variables
-// as the forward pass has left them. Gradients may be joined: then they are those of all
-// devices, and sums are what they were taken out of.
-type stepResult struct {
-	mean, weight, right  *Node
-	measured             *Node // sums of metrics, or nil
-	gradients, variables []*Node
-	numbers              []*Node // of the optimizer's step, for each gradient; nil: the same for all
-	joined               []bool
-	sums                 []*Node
-	skip, skipped        *Node // whether the step is left out, and how many were before it; nil: none is
-}
-
-// row is the result of a step [1 columns].
-func (f stepResult) row() *Node { return row(f.mean, f.weight, f.right, f.measured) }
-
-// shared are what devices that share a batch add up besides gradients.
-func (f stepResult) shared() []*Node {
-	if f.measured != nil {
-		return []*Node{f.mean, f.right, f.measured}
-	}
-	return []*Node{f.mean, f.right}
-}
-
-// setShared takes the first of what devices have added up.
-func (f *stepResult) setShared(l []*Node) {
-	if f.mean, f.right = l[0], l[1]; f.measured != nil {
-		f.measured = l[2]
-	}
-}
-
-// derive is the forward and the backward pass. Of a batch that is shared, it is this device's
-// part.
-func (t *trace) derive(variables []*Node, b batch, s *Set, c plan.Part) stepResult {
-	if c.Accumulate > 1 {
-		return t.accumulated(variables, b, s, c)
-	}
-	t.set(variables)
-	net := t.net.model
-	if c.Kernels != nil {
-		net = t.withKernels()
-	} else if !t.net.target.CPU() && net.HasBatchNorm() {
-		t.w.options.Recompute = lower.RecomputeBytes
-	}
-	buckets := t.net.buckets(c)
-	out := t.applyNet(net, b.in, true, splitAt(buckets))
-	sum, weight, right, measured := t.results(s, out, b, nil)
-	if c.Split {
-		if weight.IsConstantExpression() {
-			weight = t.scalar(float32(c.Batch))
-		} else {
-			weight = t.allReduce(weight)
-		}
-	}
-	mean := t.mean(sum, weight)
-	v := t.buffers(variables)
-	t.mark("loss/backward")
-	gradients, joined, sums := t.gradients(t.scaled(mean, variables), variables, buckets)
-	f := stepResult{mean: mean, weight: weight, right: right, measured: measured, gradients: gradients, variables: v, joined: joined, sums: sums}
-	if t.net.target.CPU() {
-		// Without this barrier XLA copies each weight, since a later gradient may read
-		// it after it has changed.
-		f.gradients = OptimizationBarriers(gradients...)
-	}
-	return f
-}
-
-// train is one step: variables and moments after it, and its result
-// [1 columns]. Devices that share a batch add up their gradients, and the means
-// that batch norm has taken.
-func (t *trace) train(variables, moments []*Node, b batch, rate, number *Node, s *Set, c plan.Part) (next []*Node, row *Node) {
-	f := t.derive(variables, b, s, c)
-	if c.Split {
-		t.reduce(&f, c.Devices)
-	}
-	t.unscale(&f)
-	v, m := t.update(f, t.net.layout.each(), moments, rate, number)
-	return append(v, m...), f.row()
-}
-
-// reduce adds up the results over the devices, in place.
-func (t *trace) reduce(f *stepResult, devices int) {
-	all := append(append([]*Node{}, f.gradients...), f.shared()...)
-	var means []int
-	for i, v := range t.net.layout.variables {
-		if !v.trainable && !v.frozen && v.shape.DType.IsFloat() {
-			means, all = append(means, i), append(all, f.variables[i])
-		}
-	}
-	f.sums = t.allReduceFlat(all, f.joined, f.sums)
-	k := copy(f.gradients, all)
-	f.setShared(all[k:])
-	k += len(f.shared())
-	for j, i := range means {
-		f.variables[i] = DivScalar(all[k+j], float64(devices))
-	}
-}
-
-// update gives some trained variables, those that f has gradients of, and their moments their
-// next values.
-func (t *trace) update(f stepResult, trained []int, moments []*Node, rate, number *Node) (v, m []*Node) {
-	l := &t.net.layout
-	title, _ := optim.Title(t.net.config.Optimizer)
-	t.mark(title + "/update")
-	v = append([]*Node(nil), f.variables...)
-	gradients := optim.ClipGradients(t.net.config.Optimizer, f.gradients)
-	if f.skip != nil { // the optimizer counts the steps that are taken
-		number = MaxScalar(Sub(number, f.skipped), 1)
-	}
-	m = slices.Clone(moments)
-	for at, k := range trained {
-		i, old := l.trained[k], momentsOf(l, k, moments)
-		if f.numbers != nil {
-			number = f.numbers[at]
-		}
-		w, next := optim.Update(l.optimizer[k], rate, number, v[i], gradients[at], old)
-		if f.skip != nil {
-			w = Where(f.skip, v[i], w)
-			for j := range next {
-				next[j] = Where(f.skip, old[j], next[j])
-			}
-		}
-		v[i] = w
-		copy(momentsOf(l, k, m), next)
-	}
-	return v, m
 }
 
 // order begins to make the program of orderProgram ready.

@@ -74,7 +74,42 @@ type jobBuilder struct {
 }
 
 func (b *jobBuilder) build() error {
-	n, about := b.net, jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Layers: b.net.model.Names(), FLOPs: b.plan.Training.Work.FLOPs, Devices: b.devices, Note: b.plan.Note,
+	n := b.net
+	about, err := b.about()
+	if err != nil {
+		return err
+	}
+	if err := b.compileAll(); err != nil {
+		return err
+	}
+	b.job = session.Job{Name: n.name, Scratch: b.prefix, Copies: b.prefix + copiesPrefix, Origin: n.config.Origin, Period: 1}
+	if err := b.addBeginning(); err != nil {
+		return err
+	}
+	if err := b.addEpoch(about.Steps); err != nil {
+		return err
+	}
+	if err := b.copyToDevices(); err != nil {
+		return err
+	}
+	b.job.Turns = b.job.Period * about.Epochs
+	if b.Validation != nil {
+		about.Tests = b.Validation.allAnswers()
+		if err := b.test(); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(about)
+	if err != nil {
+		return err
+	}
+	b.job.About = string(text)
+	return n.session.Bind(b.names, b.values)
+}
+
+// about is what those who follow the job are told of it.
+func (b *jobBuilder) about() (jobDescription, error) {
+	about := jobDescription{Net: b.net.name, Data: b.data.Name, Epochs: b.Epochs, Steps: b.steps, Batch: b.Batch, N: b.data.N, Layers: b.net.model.Names(), FLOPs: b.plan.Training.Work.FLOPs, Devices: b.devices, Note: b.plan.Note,
 		jobResults: jobResults{Answers: b.data.answers(), Labels: b.net.labelled(b.data)}}
 	if b.plan.Merged {
 		about.Epochs, about.Steps = 1, b.Epochs
@@ -86,27 +121,27 @@ func (b *jobBuilder) build() error {
 		about.Monitor = monitoredName(b.Monitor)
 	}
 	about.Maximize = b.goal.maximize
-	if err := about.describe(n.measured(b.data)); err != nil {
-		return err
-	}
-	order := n.order(b.data.N, !b.InOrder, b.devices)
+	return about, about.describe(b.net.measured(b.data))
+}
+
+// compileAll waits for the programs of the steps, and measures a step.
+func (b *jobBuilder) compileAll() (err error) {
+	order := b.net.order(b.data.N, !b.InOrder, b.devices)
 	for _, p := range []*portion{&b.main, &b.odd, &b.tail} {
 		if err := b.ready(p); err != nil {
 			return err
 		}
 	}
-	var err error
-	if b.order, err = n.wait(b.ctx, order, nil); err != nil {
+	if b.order, err = b.net.wait(b.ctx, order, nil); err != nil {
 		return err
 	}
-	if err := b.measureStep(); err != nil {
-		return err
-	}
-	where, err := n.whereProgram(about.Steps, b.Batch, b.devices)
-	if err != nil {
-		return err
-	}
-	b.job = session.Job{Name: n.name, Scratch: b.prefix, Copies: b.prefix + copiesPrefix, Origin: n.config.Origin, Period: 1}
+	return b.measureStep()
+}
+
+// addBeginning adds what an epoch begins with: the order of its examples, and numbers that all
+// devices have.
+func (b *jobBuilder) addBeginning() error {
+	n := b.net
 	b.addStep(session.JobStep{Program: b.order, When: wire.FirstTurn, Inputs: session.Named(b.everywhere(n.name + "/step")...), Names: b.everywhere(b.prefix + "order")})
 	base, err := n.session.Array(n.name + "/step")
 	if err != nil {
@@ -120,13 +155,17 @@ func (b *jobBuilder) build() error {
 	if err == nil && b.main.Form.Single() {
 		err = b.shareNew(shapes.Make(dtypes.Int32), b.prefix+"begin")
 	}
+	return cmp.Or(err, b.scalar("replica", 0))
+}
+
+// addEpoch adds an epoch's chunks: those of the main portion a turn each, and what is left with
+// the last one.
+func (b *jobBuilder) addEpoch(steps int) error {
+	where, err := b.net.whereProgram(steps, b.Batch, b.devices)
 	if err != nil {
 		return err
 	}
-	if err := b.scalar("replica", 0); err != nil {
-		return err
-	}
-	copied, err := n.copyProgram(b.devices)
+	copied, err := b.net.copyProgram(b.devices)
 	if err != nil {
 		return err
 	}
@@ -147,22 +186,7 @@ func (b *jobBuilder) build() error {
 			return err
 		}
 	}
-	if err := b.copyToDevices(); err != nil {
-		return err
-	}
-	b.job.Turns = b.job.Period * about.Epochs
-	if b.Validation != nil {
-		about.Tests = b.Validation.allAnswers()
-		if err := b.test(); err != nil {
-			return err
-		}
-	}
-	text, err := json.Marshal(about)
-	if err != nil {
-		return err
-	}
-	b.job.About = string(text)
-	return n.session.Bind(b.names, b.values)
+	return nil
 }
 
 func (b *jobBuilder) addStep(s session.JobStep) { b.job.Steps = append(b.job.Steps, s) }

@@ -18,6 +18,100 @@ func (all rules) list(layers []*models.Built, in flow) flow {
 
 // layer adds the rules of a layer, and is what it makes of in.
 func (all rules) layer(b *models.Built, in flow) flow {
+	if out, is := all.container(b, in); is {
+		return out
+	}
+	if out, is := unweighted(b, in); is {
+		return out
+	}
+	if out, is := all.composed(b, in); is {
+		return out
+	}
+	return all.weighted(b, in)
+}
+
+// container adds the rules of the layers in one that has no variables of its own.
+func (all rules) container(b *models.Built, in flow) (out flow, is bool) {
+	switch l := b.Layer.(type) {
+	case models.Sequential, models.Repeat:
+		return all.list(b.Inner, in), true
+	case models.Residual:
+		n := len(l.Main)
+		return all.list(b.Inner[:n], in).plus(all.list(b.Inner[n:], in)), true
+	case models.Concat:
+		at := 0
+		for i, branch := range l.Branches {
+			y := all.list(b.Inner[at:at+len(branch)], in)
+			if at += len(branch); i > 0 {
+				y = out.and(y)
+			}
+			out = y
+		}
+		return out, true
+	case models.SpectralNorm: // has names of its own
+		return rules{kept: map[string]rule{}}.layer(b.Inner[0], in), true
+	}
+	return flow{}, false
+}
+
+// unweighted is what a layer without variables makes of in.
+func unweighted(b *models.Built, in flow) (out flow, is bool) {
+	switch l := b.Layer.(type) {
+	case models.Flatten:
+		return in.vector(), true
+	case models.Unflatten:
+		return in.shaped(l.Dims), true
+	case models.Activation, models.AvgPool2D, models.AvgPool3D, models.ColorJitter, models.Cutout, models.Dropout, models.Masking, models.MaxPool2D, models.MaxPool3D, models.MixUp,
+		models.Normalize, models.RandomAffine, models.RandomCrop, models.RandomFlip, models.SoftCap, models.Upsample2D:
+	case models.AvgPool1D, models.MaxPool1D:
+		in = in.settled(channelsBefore)
+	case models.FirstStep, models.LastStep, models.GlobalAvgPool, models.GlobalMaxPool, models.SinusoidalPositions:
+		in = in.settled(channelsLast)
+		in.channels = channelsLast
+	case models.TimestepEncoding:
+		return flow{dims: b.Out}, true
+	default:
+		return flow{}, false
+	}
+	in.dims = b.Out
+	return in, true
+}
+
+// composed adds the rules of a layer whose variables are those of several layers of PyTorch.
+func (all rules) composed(b *models.Built, in flow) (out flow, is bool) {
+	out = flow{dims: b.Out}
+	switch l := b.Layer.(type) {
+	case models.GRU, models.LSTM, models.RNN:
+		in = in.settled(channelsLast)
+		all.recurrent(l, b.Scope, b.Scope, "", in)
+	case models.Bidirectional: // of other layers PyTorch has none
+		in = in.settled(channelsLast)
+		all.recurrent(l.Layer, b.Scope+"/forward", b.Scope, "", in)
+		all.recurrent(l.Layer, b.Scope+"/backward", b.Scope, "_reverse", in)
+	case models.Attention:
+		in = in.settled(channelsLast)
+		all.parts(b, in, models.Dense{}, "query", "key", "value", "output")
+		all.parts(b, in, models.LayerNorm{}, "query_norm", "key_norm")
+	case models.FeedForward:
+		in = in.settled(channelsLast)
+		all.parts(b, in, models.Dense{}, "up", "gate")
+		if len(in.dims) == 1 {
+			in.order = nil
+		}
+		out.order = all.parts(b, in, models.Dense{}, "down").order
+	case models.TransformerBlock:
+		in = in.settled(channelsLast)
+		all.parts(b, in, models.LayerNorm{}, "norm1", "norm2")
+		all.parts(b, in, models.Attention{}, "attention")
+		all.parts(b, in, models.FeedForward{}, "feedforward")
+	default:
+		return flow{}, false
+	}
+	return out, true
+}
+
+// weighted adds the rules of a layer with variables, and is what it makes of in.
+func (all rules) weighted(b *models.Built, in flow) flow {
 	out, vector := flow{dims: b.Out}, len(in.dims) == 1
 	put := func(own, theirs string, order []int, axes ...*features) {
 		all.put(rule{own: b.Scope + "/" + own, layer: b.Scope, name: theirs, order: order, takes: in.order, features: axes})
@@ -31,21 +125,7 @@ func (all rules) layer(b *models.Built, in flow) flow {
 		put("offset", "bias", nil, in.order)
 	}
 	kept := func() flow { return flow{b.Out, in.order, in.channels} }
-	switch l := b.Layer.(type) {
-	case models.Flatten:
-		return in.vector()
-	case models.Unflatten:
-		return in.shaped(l.Dims)
-	case models.Activation, models.AvgPool2D, models.AvgPool3D, models.ColorJitter, models.Cutout, models.Dropout, models.Masking, models.MaxPool2D, models.MaxPool3D, models.MixUp,
-		models.Normalize, models.RandomAffine, models.RandomCrop, models.RandomFlip, models.SoftCap, models.Upsample2D:
-		return kept()
-	case models.AvgPool1D, models.MaxPool1D:
-		in = in.settled(channelsBefore)
-		return kept()
-	case models.FirstStep, models.LastStep, models.GlobalAvgPool, models.GlobalMaxPool, models.SinusoidalPositions:
-		in = in.settled(channelsLast)
-		in.channels = channelsLast
-		return kept()
+	switch b.Layer.(type) {
 	case models.Dense:
 		in = in.settled(channelsLast)
 		if vector {
@@ -97,46 +177,6 @@ func (all rules) layer(b *models.Built, in flow) flow {
 			in.order = alike(in.order, nil)
 		}
 		put("biases", "bias", nil)
-	case models.GRU, models.LSTM, models.RNN:
-		in = in.settled(channelsLast)
-		all.recurrent(l, b.Scope, b.Scope, "", in)
-	case models.Bidirectional: // of other layers PyTorch has none
-		in = in.settled(channelsLast)
-		all.recurrent(l.Layer, b.Scope+"/forward", b.Scope, "", in)
-		all.recurrent(l.Layer, b.Scope+"/backward", b.Scope, "_reverse", in)
-	case models.Attention:
-		in = in.settled(channelsLast)
-		all.parts(b, in, models.Dense{}, "query", "key", "value", "output")
-		all.parts(b, in, models.LayerNorm{}, "query_norm", "key_norm")
-	case models.FeedForward:
-		in = in.settled(channelsLast)
-		all.parts(b, in, models.Dense{}, "up", "gate")
-		if vector {
-			in.order = nil
-		}
-		out.order = all.parts(b, in, models.Dense{}, "down").order
-	case models.TransformerBlock:
-		in = in.settled(channelsLast)
-		all.parts(b, in, models.LayerNorm{}, "norm1", "norm2")
-		all.parts(b, in, models.Attention{}, "attention")
-		all.parts(b, in, models.FeedForward{}, "feedforward")
-	case models.Sequential, models.Repeat:
-		return all.list(b.Inner, in)
-	case models.Residual:
-		n := len(l.Main)
-		return all.list(b.Inner[:n], in).plus(all.list(b.Inner[n:], in))
-	case models.Concat:
-		at := 0
-		for i, branch := range l.Branches {
-			y := all.list(b.Inner[at:at+len(branch)], in)
-			if at += len(branch); i > 0 {
-				y = out.and(y)
-			}
-			out = y
-		}
-	case models.SpectralNorm: // has names of its own
-		return rules{kept: map[string]rule{}}.layer(b.Inner[0], in)
-	case models.TimestepEncoding:
 	default: // a layer of one's own, which may do anything
 		if in = in.settled(channelsLast); vector {
 			in.order = alike(in.order, nil)

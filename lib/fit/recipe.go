@@ -16,43 +16,25 @@ import (
 // recipe is a net that is there, for another process: what its programs are written from.
 // The arrays are the session's, so what they began with is left out.
 type recipe struct {
-	Name     string
-	Model    string
-	Input    []int
-	Integers bool
-	Layers   []models.Layer
-	LoRA     models.LoRA
-	Int8     []string
-
-	Optimizer optim.Optimizer
-	Loss      losses.Loss
-	Metrics   []metrics.Metric
-	Seed      int64
-	BF16, F16 bool
-	Kernels   Kernels
-	Flags     map[string]any
+	Name   string
+	Model  models.Net
+	Config Config // without Session, Origin and Tokenizer
 }
 
 // recipe writes the net down. Its error says what in it no other process can know: a
 // function, a layer or an optimizer of one's own.
 func (n *Net) recipe() (recipe, error) {
-	m, c := n.model, n.config
+	c := n.config
 	if c.Step != nil {
 		return recipe{}, fmt.Errorf("fit: %s: no recipe for a net with Config.Step, which is a function", n.name)
 	}
 	if c.OneDNN || c.FirstLook || c.Devices > 1 {
 		return recipe{}, fmt.Errorf("fit: %s: no recipe for a net with OneDNN, with FirstLook, or on several devices", n.name)
 	}
-	r := recipe{Name: n.name, Model: m.Name, Input: m.Input, Integers: m.Integers, Layers: m.Layers, LoRA: m.LoRA, Int8: m.Int8,
-		Optimizer: c.Optimizer, Loss: c.Loss, Metrics: c.Metrics, Seed: c.Seed, BF16: c.BF16, F16: c.F16, Kernels: c.Kernels, Flags: c.Flags}
+	c.Session, c.Origin, c.Tokenizer = nil, "", nil
+	r := recipe{n.name, n.model, c}
 	_, err := r.MarshalJSON()
 	return r, err
-}
-
-// net is the net that was serialised; its config has no session.
-func (r recipe) net() (models.Net, Config) {
-	return models.Net{Name: r.Model, Input: r.Input, Integers: r.Integers, Layers: r.Layers, LoRA: r.LoRA, Int8: r.Int8},
-		Config{Optimizer: r.Optimizer, Loss: r.Loss, Metrics: r.Metrics, Seed: r.Seed, BF16: r.BF16, F16: r.F16, Kernels: r.Kernels, Flags: r.Flags}
 }
 
 func (r recipe) MarshalJSON() ([]byte, error) {

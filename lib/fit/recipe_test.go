@@ -53,7 +53,7 @@ func TestRecipe(t *testing.T) {
 		if err := json.Unmarshal(b, &read); err != nil {
 			t.Fatal(err)
 		}
-		got, config := read.net()
+		got, config := read.Model, read.Config
 		if !reflect.DeepEqual(config, c) {
 			t.Errorf("%s: got config %+v, want %+v", m.Name, config, c)
 		}
@@ -113,7 +113,7 @@ func TestNoRecipe(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{dense(func(x *graph.Node) *graph.Node { return graph.Sin(x) }), Config{}, "no recipe for n: Layers: models.Residual: Main: models.Dense: Act: a function"},
+		{dense(func(x *graph.Node) *graph.Node { return graph.Sin(x) }), Config{}, "no recipe for n: Model: Layers: models.Residual: Main: models.Dense: Act: a function"},
 		{models.Net{Name: "f", Input: []int{2}, Function: func(_ *model.Scope, in models.Inputs) *graph.Node { return in["x"] }}, Config{}, "Layers: a models.function, which other processes do not know"},
 		{dense(nil), Config{Optimizer: own{}}, "Optimizer: a fit.own, which"},
 		{dense(nil), Config{Optimizer: optim.Adam{}, Metrics: []metrics.Metric{ownMetric{}}}, "Metrics: a fit.ownMetric, which"},
@@ -126,15 +126,15 @@ func TestNoRecipe(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{"Layers": [{"Type": "models.Pear"}]}`:                                                   `got a "models.Pear"`,
-		`{"Layers": [{"Type": "models.Dense", "Value": {"Pears": 3}}]}`:                           `a field "Pears"`,
-		`{"Layers": [{"Type": "models.Dense", "Value": {"turned": true}}]}`:                       `a field "turned"`,
-		`{"Layers": [{"Type": "models.Dense", "Value": {"Act": "Pear"}}]}`:                        `no activation "Pear"`,
-		`{"Layers": [{"Type": "models.Dense", "Value": {"Units": "ten"}}]}`:                       `Units: json`,
-		`{"Layers": [{"Type": "models.Residual", "Value": {"Skip": [{"Type": "models.Pear"}]}}]}`: `Skip: got a "models.Pear"`,
-		`{"Layers": [{"Type": "losses.MSE"}]}`:                                                    `got a "losses.MSE", want a models.Layer`,
-		`{"Optimizer": {"Type": "optim.Adam"}, "Layers": [], "Loss": {"Type": "losses.Regret"}}`:  `got a "losses.Regret"`,
-		`{"Optimizer": {"Type": "optim.Adam", "Value": {"Beta1": "much"}}, "Layers": []}`:         `Beta1: json`,
+		`{"Model": {"Layers": [{"Type": "models.Pear"}]}}`:                                                   `got a "models.Pear"`,
+		`{"Model": {"Layers": [{"Type": "models.Dense", "Value": {"Pears": 3}}]}}`:                           `a field "Pears"`,
+		`{"Model": {"Layers": [{"Type": "models.Dense", "Value": {"turned": true}}]}}`:                       `a field "turned"`,
+		`{"Model": {"Layers": [{"Type": "models.Dense", "Value": {"Act": "Pear"}}]}}`:                        `no activation "Pear"`,
+		`{"Model": {"Layers": [{"Type": "models.Dense", "Value": {"Units": "ten"}}]}}`:                       `Units: json`,
+		`{"Model": {"Layers": [{"Type": "models.Residual", "Value": {"Skip": [{"Type": "models.Pear"}]}}]}}`: `Skip: got a "models.Pear"`,
+		`{"Model": {"Layers": [{"Type": "losses.MSE"}]}}`:                                                    `got a "losses.MSE", want a models.Layer`,
+		`{"Config": {"Optimizer": {"Type": "optim.Adam"}, "Loss": {"Type": "losses.Regret"}}}`:               `got a "losses.Regret"`,
+		`{"Config": {"Optimizer": {"Type": "optim.Adam", "Value": {"Beta1": "much"}}}}`:                      `Beta1: json`,
 	} {
 		var r recipe
 		if err := json.Unmarshal([]byte(text), &r); err == nil || !strings.Contains(err.Error(), want) {

@@ -38,7 +38,7 @@ func (r *run) retry() error {
 			if r.turnByTurn(c.portion) {
 				turns = 1
 			}
-			retried, err := r.requestIn(c.epoch, r.state, c.portion, c.order, c.first+turn*c.portion.Turn()*c.portion.Batch, turns)
+			retried, err := r.request(r.state, c.portion, c.order, c.first+turn*c.portion.Turn()*c.portion.Batch, turns)
 			if err != nil {
 				return err
 			}

@@ -107,7 +107,7 @@ func (t tuner) handle(ctx context.Context, w *tuneRequest) error {
 		return err
 	}
 	defer s.Close()
-	m, c := w.Net.net()
+	m, c := w.Net.Model, w.Net.Config
 	c.Session, c.Origin = s, "gaiden tune"
 	n := New(w.Net.Name, m, c)
 	n.readOnly = true

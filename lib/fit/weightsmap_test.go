@@ -205,8 +205,8 @@ func TestAdapted(t *testing.T) {
 				t.Errorf("%s: got %v, want %v", tt.name, p.Output, plain.Output)
 			}
 		}
-		if r, err := n.recipe(); err != nil || r.LoRA.Rank != tt.lora.Rank || len(r.Int8) != len(tt.int8) {
-			t.Errorf("%s: the recipe has %+v, %v, %v", tt.name, r.LoRA, r.Int8, err)
+		if r, err := n.recipe(); err != nil || r.Model.LoRA.Rank != tt.lora.Rank || len(r.Model.Int8) != len(tt.int8) {
+			t.Errorf("%s: the recipe has %+v, %v, %v", tt.name, r.Model.LoRA, r.Model.Int8, err)
 		}
 		if err := n.Reset(); err != nil {
 			t.Fatal(err)

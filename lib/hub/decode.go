@@ -39,30 +39,13 @@ func (t *Tokenizer) addDecoder(s section) error {
 	case "Fuse":
 		add(func(all []string) []string { return []string{strings.Join(all, "")} })
 	case "Replace":
-		r, err := s.Pattern.compile()
+		replace, err := s.replace()
 		if err != nil {
 			return err
 		}
-		each(func(_ int, token string) string {
-			var b strings.Builder
-			for _, p := range parts(r, token) {
-				if p.found {
-					p.text = s.Content
-				}
-				b.WriteString(p.text)
-			}
-			return b.String()
-		})
+		each(func(_ int, token string) string { return replace(token) })
 	case "Strip":
-		each(func(_ int, token string) string {
-			for i := 0; i < s.Start && strings.HasPrefix(token, s.Content); i++ {
-				token = token[len(s.Content):]
-			}
-			for i := 0; i < s.Stop && strings.HasSuffix(token, s.Content); i++ {
-				token = token[:len(token)-len(s.Content)]
-			}
-			return token
-		})
+		each(func(_ int, token string) string { return s.strip(token) })
 	case "Metaspace":
 		space, prepends := cmp.Or(s.Replacement, "▁"), s.PrependScheme != "never" && isTrue(s.AddPrefixSpace, true)
 		each(func(i int, token string) string {
@@ -72,18 +55,7 @@ func (t *Tokenizer) addDecoder(s section) error {
 			return strings.ReplaceAll(token, space, " ")
 		})
 	case "WordPiece":
-		prefix := cmp.Or(s.Prefix, "##")
-		each(func(i int, token string) string {
-			if rest, is := strings.CutPrefix(token, prefix); is && i > 0 {
-				token = rest
-			} else if i > 0 {
-				token = " " + token
-			}
-			if isTrue(s.Cleanup, true) {
-				token = cleanup.Replace(token)
-			}
-			return token
-		})
+		each(s.wordPiece)
 	case "BPEDecoder":
 		each(func(i int, token string) string {
 			return strings.ReplaceAll(token, cmp.Or(s.Suffix, "</w>"), " ")
@@ -93,6 +65,30 @@ func (t *Tokenizer) addDecoder(s section) error {
 		return fmt.Errorf("got a %s: want ByteLevel, ByteFallback, Fuse, Replace, Strip, Metaspace, WordPiece or BPEDecoder", s.Type)
 	}
 	return nil
+}
+
+// strip is a token without some of a character at its ends.
+func (s section) strip(token string) string {
+	for i := 0; i < s.Start && strings.HasPrefix(token, s.Content); i++ {
+		token = token[len(s.Content):]
+	}
+	for i := 0; i < s.Stop && strings.HasSuffix(token, s.Content); i++ {
+		token = token[:len(token)-len(s.Content)]
+	}
+	return token
+}
+
+// wordPiece is token number i as text: one without a prefix begins a word.
+func (s section) wordPiece(i int, token string) string {
+	if rest, is := strings.CutPrefix(token, cmp.Or(s.Prefix, "##")); is && i > 0 {
+		token = rest
+	} else if i > 0 {
+		token = " " + token
+	}
+	if isTrue(s.Cleanup, true) {
+		token = cleanup.Replace(token)
+	}
+	return token
 }
 
 // joinBytes are tokens of which those such as <0x41> have become text.

@@ -108,38 +108,13 @@ func gpt2(c *config) (func(length int) models.Net, []weights.Name) {
 // decoder is Llama and its kin: root mean squares, rotary positions, a gated feed-forward net,
 // and what each adds to them.
 func decoder(c *config) (func(length int) models.Net, []weights.Name) {
-	width, heads, vocab, layers := c.size("hidden_size"), c.size("num_attention_heads"), c.size("vocab_size"), c.size("num_hidden_layers")
-	groups, size, hidden := c.int("num_key_value_heads"), c.int("head_dim"), c.size("intermediate_size")
-	groups = cmp.Or(groups, heads)
-	if size == 0 {
-		size = width / heads
-	}
-	gemma, number := strings.HasPrefix(c.kind, "gemma"), strings.TrimPrefix(c.kind, "gemma")
-	normal := func(name string) models.Layer {
-		return models.RMSNorm{Name: name, Epsilon: cmp.Or(c.float("rms_norm_eps"), 1e-6), PlusOne: gemma}
-	}
+	width, vocab, layers := c.size("hidden_size"), c.size("vocab_size"), c.size("num_hidden_layers")
+	b := decoderBlock(c, width)
+	size := b.attention.HeadSize
 	tied, cap := c.tied(), c.float("final_logit_softcapping")
 	tokens := models.Embedding{Name: "tokens", Vocab: vocab, Units: width}
-	b := block{before: normal, dropout: c.float("resid_pdrop"),
-		attention: models.Attention{Heads: heads, KVHeads: groups, HeadSize: size, Causal: true, SoftCap: c.float("attn_logit_softcapping"), Dropout: c.float("attention_dropout"),
-			NoBias: !c.bool("attention_bias", false) && c.kind != "qwen2", NoOutputBias: c.kind == "qwen2"},
-		feedForward: models.FeedForward{Hidden: hidden, Gated: true, NoBias: !c.bool("mlp_bias", false)}}
-	switch {
-	case !gemma:
-		b.feedForward.Act = c.act("silu", "hidden_act")
-	case number == "":
-		b.feedForward.Act = c.act("gelu_pytorch_tanh", "hidden_act")
-	default:
-		b.feedForward.Act = c.act("gelu_pytorch_tanh", "hidden_activation")
-	}
-	if gemma {
+	if strings.HasPrefix(c.kind, "gemma") {
 		tokens.Scale = math.Sqrt(float64(width))
-	}
-	if gemma && number != "" {
-		b.after = normal
-	}
-	if c.kind == "qwen3" || number == "3_text" {
-		b.attention.QKNorm = normal("")
 	}
 	scale := math.Pow(cmp.Or(c.float("query_pre_attn_scalar"), float64(size)), -0.5)
 	if c.bool("use_bidirectional_attention", false) {
@@ -160,13 +135,50 @@ func decoder(c *config) (func(length int) models.Net, []weights.Name) {
 				b.attention.Frequencies, b.attention.Scale = near, scale
 			}
 			return b
-		}), normal("norm"), head(tied, vocab)}
+		}), b.before("norm"), head(tied, vocab)}
 		if cap > 0 {
 			all = append(all, models.SoftCap{Limit: cap})
 		}
 		return models.Net{Input: []int{length}, Layers: all}
 	}
 	net(1) // finds what is wrong with the scaling of positions
+	return net, decoderNames(c, b)
+}
+
+// decoderBlock is what the blocks of a decoder have in common.
+func decoderBlock(c *config, width int) block {
+	heads, groups, size, hidden := c.size("num_attention_heads"), c.int("num_key_value_heads"), c.int("head_dim"), c.size("intermediate_size")
+	groups = cmp.Or(groups, heads)
+	if size == 0 {
+		size = width / heads
+	}
+	gemma, number := strings.HasPrefix(c.kind, "gemma"), strings.TrimPrefix(c.kind, "gemma")
+	normal := func(name string) models.Layer {
+		return models.RMSNorm{Name: name, Epsilon: cmp.Or(c.float("rms_norm_eps"), 1e-6), PlusOne: gemma}
+	}
+	b := block{before: normal, dropout: c.float("resid_pdrop"),
+		attention: models.Attention{Heads: heads, KVHeads: groups, HeadSize: size, Causal: true, SoftCap: c.float("attn_logit_softcapping"), Dropout: c.float("attention_dropout"),
+			NoBias: !c.bool("attention_bias", false) && c.kind != "qwen2", NoOutputBias: c.kind == "qwen2"},
+		feedForward: models.FeedForward{Hidden: hidden, Gated: true, NoBias: !c.bool("mlp_bias", false)}}
+	switch {
+	case !gemma:
+		b.feedForward.Act = c.act("silu", "hidden_act")
+	case number == "":
+		b.feedForward.Act = c.act("gelu_pytorch_tanh", "hidden_act")
+	default:
+		b.feedForward.Act = c.act("gelu_pytorch_tanh", "hidden_activation")
+	}
+	if gemma && number != "" {
+		b.after = normal
+	}
+	if c.kind == "qwen3" || number == "3_text" {
+		b.attention.QKNorm = normal("")
+	}
+	return b
+}
+
+// decoderNames are the names of a decoder's arrays.
+func decoderNames(c *config, b block) []weights.Name {
 	p := c.prefix("model.")
 	l := p + "layers.*."
 	c.ignore = append(c.ignore, "*.rotary_emb.inv_freq")
@@ -178,12 +190,14 @@ func decoder(c *config) (func(length int) models.Net, []weights.Name) {
 	} else {
 		names = append(names, normNames("block/*/norm2", l+"post_attention_layernorm")...)
 	}
+	size, hidden := b.attention.HeadSize, b.feedForward.Hidden
+	queries, keys := b.attention.Heads*size, b.attention.KVHeads*size
 	fused := c.kind == "phi3"
 	at := 0
 	for _, part := range []struct {
 		ours, theirs, joined string
 		size                 int
-	}{{"attention/query", "self_attn.q_proj", "self_attn.qkv_proj", heads * size}, {"attention/key", "self_attn.k_proj", "self_attn.qkv_proj", groups * size}, {"attention/value", "self_attn.v_proj", "self_attn.qkv_proj", groups * size},
+	}{{"attention/query", "self_attn.q_proj", "self_attn.qkv_proj", queries}, {"attention/key", "self_attn.k_proj", "self_attn.qkv_proj", keys}, {"attention/value", "self_attn.v_proj", "self_attn.qkv_proj", keys},
 		{"feedforward/gate", "mlp.gate_proj", "mlp.gate_up_proj", hidden}, {"feedforward/up", "mlp.up_proj", "mlp.gate_up_proj", hidden}} {
 		if part.ours == "feedforward/gate" {
 			at = 0
@@ -200,7 +214,7 @@ func decoder(c *config) (func(length int) models.Net, []weights.Name) {
 		}
 		at += part.size
 	}
-	return net, names
+	return names
 }
 
 // windows are how many tokens each layer sees; 0: all.

@@ -46,21 +46,11 @@ func (t *Tokenizer) addNormalizer(s section) error {
 			return text
 		})
 	case "Replace":
-		r, err := s.Pattern.compile()
+		replace, err := s.replace()
 		if err != nil {
 			return err
 		}
-		add(func(text string) string {
-			var b strings.Builder
-			for _, p := range parts(r, text) {
-				if p.found {
-					b.WriteString(s.Content)
-				} else {
-					b.WriteString(p.text)
-				}
-			}
-			return b.String()
-		})
+		add(replace)
 	case "Precompiled":
 		m, err := openCharsmap(s.Charsmap)
 		if err != nil {
@@ -85,6 +75,21 @@ func (t *Tokenizer) addNormalizer(s section) error {
 		return fmt.Errorf("got a %s: want NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Prepend, Strip, Replace, Precompiled, Nmt or BertNormalizer", s.Type)
 	}
 	return nil
+}
+
+// replace is Replace, of normalizers and decoders.
+func (s section) replace() (func(text string) string, error) {
+	r, err := s.Pattern.compile()
+	return func(text string) string {
+		var b strings.Builder
+		for _, p := range parts(r, text) {
+			if p.found {
+				p.text = s.Content
+			}
+			b.WriteString(p.text)
+		}
+		return b.String()
+	}, err
 }
 
 func isTrue(b *bool, otherwise bool) bool {
@@ -146,26 +151,6 @@ const gpt2Words = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|
 
 // addPreTokenizer adds what splits a text into pieces.
 func (t *Tokenizer) addPreTokenizer(s section) error {
-	add := func(f func(piece string, first bool) []string) {
-		t.split = append(t.split, func(pieces []string, first bool) (all []string) {
-			for i, p := range pieces {
-				all = append(all, f(p, first && i == 0)...)
-			}
-			return all
-		})
-	}
-	by := func(regex, behavior string, invert bool) error {
-		r, err := (pattern{Regex: regex}).compile()
-		if err != nil {
-			return err
-		}
-		join, is := behaviors[strings.ToLower(behavior)]
-		if !is {
-			return fmt.Errorf("Split has the behavior %q: want Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous", behavior)
-		}
-		add(func(piece string, _ bool) []string { return join(parts(r, piece), invert) })
-		return nil
-	}
 	switch s.Type {
 	case "Sequence":
 		for _, p := range s.Pretokenizers {
@@ -174,66 +159,100 @@ func (t *Tokenizer) addPreTokenizer(s section) error {
 			}
 		}
 	case "ByteLevel":
-		if isTrue(s.AddPrefixSpace, true) {
-			add(func(piece string, _ bool) []string {
-				if !strings.HasPrefix(piece, " ") {
-					piece = " " + piece
-				}
-				return []string{piece}
-			})
-		}
-		if isTrue(s.UseRegex, true) {
-			if err := by(gpt2Words, "Isolated", false); err != nil {
-				return err
-			}
-		}
-		add(func(piece string, _ bool) []string {
-			var b strings.Builder
-			for i := range len(piece) {
-				b.WriteRune(runeOf[piece[i]])
-			}
-			return []string{b.String()}
-		})
+		return t.addByteLevel(s)
 	case "Split":
 		regex := s.Pattern.Regex
 		if regex == "" {
 			regex = regexp2.Escape(s.Pattern.String)
 		}
-		return by(regex, s.Behavior, s.Invert)
+		return t.splitBy(regex, s.Behavior, s.Invert)
 	case "Digits":
 		if s.IndividualDigits {
-			return by(`\p{N}`, "Isolated", false)
+			return t.splitBy(`\p{N}`, "Isolated", false)
 		}
-		return by(`\p{N}+`, "Isolated", false)
+		return t.splitBy(`\p{N}+`, "Isolated", false)
 	case "Punctuation":
-		return by(punctuation, cmp.Or(s.Behavior, "Isolated"), false)
+		return t.splitBy(punctuation, cmp.Or(s.Behavior, "Isolated"), false)
 	case "Whitespace":
-		return by(`\w+|[^\w\s]+`, "Removed", true)
+		return t.splitBy(`\w+|[^\w\s]+`, "Removed", true)
 	case "WhitespaceSplit":
-		return by(`\s+`, "Removed", false)
+		return t.splitBy(`\s+`, "Removed", false)
 	case "BertPreTokenizer":
-		if err := by(`\s+`, "Removed", false); err != nil {
+		if err := t.splitBy(`\s+`, "Removed", false); err != nil {
 			return err
 		}
-		return by(punctuation, "Isolated", false)
+		return t.splitBy(punctuation, "Isolated", false)
 	case "Metaspace":
-		space := cmp.Or(s.Replacement, "▁")
-		scheme := s.PrependScheme
-		if scheme == "" && isTrue(s.AddPrefixSpace, true) {
-			scheme = "always"
+		return t.addMetaspace(s)
+	default:
+		return fmt.Errorf("got a %s: want ByteLevel, Split, Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer or Metaspace", s.Type)
+	}
+	return nil
+}
+
+// addSplit adds what makes pieces of a piece. first: it is the beginning of the text.
+func (t *Tokenizer) addSplit(f func(piece string, first bool) []string) {
+	t.split = append(t.split, func(pieces []string, first bool) (all []string) {
+		for i, p := range pieces {
+			all = append(all, f(p, first && i == 0)...)
 		}
-		add(func(piece string, first bool) []string {
-			piece = strings.ReplaceAll(piece, " ", space)
-			if !strings.HasPrefix(piece, space) && (scheme == "always" || scheme == "first" && first) {
-				piece = space + piece
+		return all
+	})
+}
+
+// splitBy adds a split at what an expression finds.
+func (t *Tokenizer) splitBy(regex, behavior string, invert bool) error {
+	r, err := (pattern{Regex: regex}).compile()
+	if err != nil {
+		return err
+	}
+	join, is := behaviors[strings.ToLower(behavior)]
+	if !is {
+		return fmt.Errorf("Split has the behavior %q: want Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous", behavior)
+	}
+	t.addSplit(func(piece string, _ bool) []string { return join(parts(r, piece), invert) })
+	return nil
+}
+
+func (t *Tokenizer) addByteLevel(s section) error {
+	if isTrue(s.AddPrefixSpace, true) {
+		t.addSplit(func(piece string, _ bool) []string {
+			if !strings.HasPrefix(piece, " ") {
+				piece = " " + piece
 			}
 			return []string{piece}
 		})
-		if isTrue(s.Split, true) {
-			return by(regexp2.Escape(space), "MergedWithNext", false)
+	}
+	if isTrue(s.UseRegex, true) {
+		if err := t.splitBy(gpt2Words, "Isolated", false); err != nil {
+			return err
 		}
-	default:
-		return fmt.Errorf("got a %s: want ByteLevel, Split, Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer or Metaspace", s.Type)
+	}
+	t.addSplit(func(piece string, _ bool) []string {
+		var b strings.Builder
+		for i := range len(piece) {
+			b.WriteRune(runeOf[piece[i]])
+		}
+		return []string{b.String()}
+	})
+	return nil
+}
+
+func (t *Tokenizer) addMetaspace(s section) error {
+	space := cmp.Or(s.Replacement, "▁")
+	scheme := s.PrependScheme
+	if scheme == "" && isTrue(s.AddPrefixSpace, true) {
+		scheme = "always"
+	}
+	t.addSplit(func(piece string, first bool) []string {
+		piece = strings.ReplaceAll(piece, " ", space)
+		if !strings.HasPrefix(piece, space) && (scheme == "always" || scheme == "first" && first) {
+			piece = space + piece
+		}
+		return []string{piece}
+	})
+	if isTrue(s.Split, true) {
+		return t.splitBy(regexp2.Escape(space), "MergedWithNext", false)
 	}
 	return nil
 }

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -234,12 +236,22 @@ func last(entries []entry, n *int) []entry {
 	return entries[len(entries)-max(0, min(*n, len(entries))):]
 }
 
+// alike makes / a character like any other to package path, and \, which escapes nothing in a
+// pattern of SQLite, by which IPython searches its history.
+var alike = strings.NewReplacer("/", "\x00", `\`, `\\`)
+
+// matches says whether a whole text is as a pattern, in which * is any text, ? any character,
+// [a-z] one of a set and [^a-z] one not of it.
+func matches(pattern, text string) bool {
+	is, err := path.Match(alike.Replace(pattern), strings.ReplaceAll(text, "/", "\x00"))
+	return is && err == nil
+}
+
 func search(entries []entry, pattern string, unique bool) []entry {
 	var found []entry
 	seen := map[string]bool{}
-	match := glob(pattern)
 	for _, e := range slices.Backward(entries) {
-		if match == nil || !match.MatchString(e.Input) || unique && seen[e.Input] {
+		if !matches(pattern, e.Input) || unique && seen[e.Input] {
 			continue
 		}
 		seen[e.Input] = true

@@ -128,10 +128,6 @@ func (x *execution) fetch(ctx context.Context, err error) (fetched bool, failed 
 // start runs a program; result is given the value of its last expression.
 func (x *execution) start(ctx context.Context, program *keep.Program, binary *build.Binary, result func(map[string][]byte)) (process.Exit, error) {
 	n := x.n
-	args := program.Args
-	if program.Test && len(args) == 0 {
-		args = program.TestArgs()
-	}
 	carry, err := n.composer.Carry(program, n.values())
 	if errors.Is(err, keep.ErrReplaced) {
 		return process.Exit{}, errStale
@@ -143,36 +139,18 @@ func (x *execution) start(ctx context.Context, program *keep.Program, binary *bu
 	defer giveUp(nil)
 	bridge := x.open(ctx, giveUp)
 	defer bridge.close()
-	mark := n.nextMark()
-	left := filepath.Join(n.temp.Path, mark+".left")
-	env := append(x.environ(), carry.Environ()...)
+	command := x.process(program, binary, carry)
+	command.Channels = bridge.channels()
+	left := filepath.Join(n.temp.Path, command.Mark+".left")
+	if program.Leaves {
+		command.Env = append(command.Env, cell.LeaveEnv+"="+left)
+	}
 	if n.Code != "" {
-		code := filepath.Join(n.temp.Path, mark+".code")
+		code := filepath.Join(n.temp.Path, command.Mark+".code")
 		if err := os.WriteFile(code, []byte(x.req.Code), 0o600); err == nil { // else the program does without
 			defer os.Remove(code)
-			env = append(env, n.Code+"="+code)
+			command.Env = append(command.Env, n.Code+"="+code)
 		}
-	}
-	if program.Leaves {
-		env = append(env, cell.LeaveEnv+"="+left)
-	}
-	command := process.Command{
-		Path:     binary.Path,
-		Args:     args,
-		Env:      env,
-		Dir:      n.Directory(),
-		Mark:     mark,
-		Stdout:   x.stream("stdout"),
-		Stderr:   x.stream("stderr"),
-		Go:       true,
-		Result:   program.Result,
-		Channels: bridge.channels(),
-		Temp:     n.temp.Path,
-		Linger:   lingering,
-		Stopping: carry.Stop,
-	}
-	if x.req.AllowStdin {
-		command.Ask, command.Wants = x.ask, x.prompt.waiting
 	}
 	if run := n.debugger.Begin(program.Cells); run != nil {
 		defer run.End()
@@ -215,6 +193,32 @@ func (x *execution) start(ctx context.Context, program *keep.Program, binary *bu
 			"    one that must survive its cell needs a session of its own (SysProcAttr: &syscall.SysProcAttr{Setsid: true}) and its output elsewhere"})
 	}
 	return exit, nil
+}
+
+// process is how a program is run.
+func (x *execution) process(program *keep.Program, binary *build.Binary, carry *keep.Carry) process.Command {
+	n, args := x.n, program.Args
+	if program.Test && len(args) == 0 {
+		args = program.TestArgs()
+	}
+	command := process.Command{
+		Path:     binary.Path,
+		Args:     args,
+		Env:      append(x.environ(), carry.Environ()...),
+		Dir:      n.Directory(),
+		Mark:     n.nextMark(),
+		Stdout:   x.stream("stdout"),
+		Stderr:   x.stream("stderr"),
+		Go:       true,
+		Result:   program.Result,
+		Temp:     n.temp.Path,
+		Linger:   lingering,
+		Stopping: carry.Stop,
+	}
+	if x.req.AllowStdin {
+		command.Ask, command.Wants = x.ask, x.prompt.waiting
+	}
+	return command
 }
 
 // afterwards lets the program's owner look after what it left.

@@ -85,11 +85,10 @@ func (s *Server) addCells(server *mcp.Server) {
 			out, err := s.listRuns(in.Folder)
 			return nil, out, err
 		})
-	mcp.AddTool(server, &mcp.Tool{Name: "describe", Annotations: reads(), Description: "Shows the documentation of a package, a name or a magic. Changes nothing."},
-		func(ctx context.Context, _ *mcp.CallToolRequest, in describeIn) (r *mcp.CallToolResult, _ any, err error) {
-			text, err := s.describe(ctx, in.Name)
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: cut(text, 3*maxText)}}}, nil, err
-		})
+	addTool(server, "describe", reads(), "Shows the documentation of a package, a name or a magic. Changes nothing.", func(ctx context.Context, in describeIn) (string, error) {
+		text, err := s.describe(ctx, in.Name)
+		return cut(text, 3*maxText), err
+	})
 }
 
 type runsIn struct {

@@ -88,9 +88,13 @@ func withHint(err error) error {
 	return err
 }
 
-// text is a result of text alone.
-func text(format string, args ...any) *mcp.CallToolResult {
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}
+// addTool offers a tool that answers with text.
+func addTool[In any](server *mcp.Server, name string, does *mcp.ToolAnnotations, description string, answer func(context.Context, In) (string, error)) {
+	mcp.AddTool(server, &mcp.Tool{Name: name, Annotations: does, Description: description},
+		func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+			said, err := answer(ctx, in)
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, nil, err
+		})
 }
 
 // reads and changes annotate tools that only look and those that act.
@@ -125,17 +129,15 @@ func (s *Server) addManual(server *mcp.Server) {
 		page, _ := pages.Page(name)
 		offer(name, manualURI+"/"+name, pages.Title(page), func() (string, error) { return page, nil })
 	}
-	mcp.AddTool(server, &mcp.Tool{Name: "read_manual", Annotations: reads(), Description: "Shows a page of Gaiden's manual as Markdown, or lists the pages. Changes nothing."},
-		func(_ context.Context, _ *mcp.CallToolRequest, in manualIn) (*mcp.CallToolResult, any, error) {
-			if in.Page != "" {
-				page, err := pages.Page(in.Page)
-				return text("%s", page), nil, err
-			}
-			var b strings.Builder
-			for _, name := range pages.Names {
-				page, _ := pages.Page(name)
-				fmt.Fprintf(&b, "%s: %s\n", name, pages.Title(page))
-			}
-			return text("%s", b.String()), nil, nil
-		})
+	addTool(server, "read_manual", reads(), "Shows a page of Gaiden's manual as Markdown, or lists the pages. Changes nothing.", func(_ context.Context, in manualIn) (string, error) {
+		if in.Page != "" {
+			return pages.Page(in.Page)
+		}
+		var b strings.Builder
+		for _, name := range pages.Names {
+			page, _ := pages.Page(name)
+			fmt.Fprintf(&b, "%s: %s\n", name, pages.Title(page))
+		}
+		return b.String(), nil
+	})
 }

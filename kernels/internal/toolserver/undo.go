@@ -229,89 +229,97 @@ type rollBackIn struct {
 }
 
 func (s *Server) addUndo(server *mcp.Server) {
-	mcp.AddTool(server, &mcp.Tool{Name: "undo", Annotations: changes(), Description: fmt.Sprintf("Undoes an action and all that came after it: arrays, nets and data sets of the session, variables, declarations, environment variables and the working directory become what they were before it. The newest %d actions can be undone. Files stay. An undo is an action, too: undo with its number takes it back.", depth)},
-		func(ctx context.Context, _ *mcp.CallToolRequest, in undoIn) (r *mcp.CallToolResult, _ any, err error) {
-			return r, nil, s.exclusive(ctx, func() error {
-				target, self, err := s.history.undo(in.Action)
+	addTool(server, "undo", changes(), fmt.Sprintf("Undoes an action and all that came after it: arrays, nets and data sets of the session, variables, declarations, environment variables and the working directory become what they were before it. The newest %d actions can be undone. Files stay. An undo is an action, too: undo with its number takes it back.", depth), s.undo)
+	addTool(server, "snapshot", &mcp.ToolAnnotations{}, "Saves all arrays of the notebook (weights, optimizer state, data sets) to disk under a name; roll_back restores them, also after a restart. To undo: run_cell with %snapshot delete NAME.", s.snapshot)
+	addTool(server, "list_snapshots", reads(), "Lists the snapshots of the notebook's arrays. Changes nothing.", s.listSnapshots)
+	addTool(server, "roll_back", changes(), "Restores the notebook's arrays from a snapshot; arrays that the snapshot lacks are removed. Variables and declarations stay. To undo: undo with the action's number.", s.rollBack)
+}
+
+func (s *Server) undo(ctx context.Context, in undoIn) (said string, err error) {
+	err = s.exclusive(ctx, func() error {
+		target, self, err := s.history.undo(in.Action)
+		if err != nil {
+			return err
+		}
+		arrays := "; arrays are as they are"
+		if target.snapshot != "" {
+			arrays = " and arrays"
+		}
+		said = fmt.Sprintf("variables and declarations%s: as they were before action %d (%s)\n%s\n", arrays, target.number, target.title, self.note())
+		return nil
+	})
+	return said, err
+}
+
+func (s *Server) snapshot(_ context.Context, in snapshotIn) (said string, err error) {
+	err = device(func(c *session.Session) error {
+		if in.Name == "" || strings.HasPrefix(in.Name, prefix) || in.Name == "last" {
+			return fmt.Errorf("snapshot: got name %q, want one of your own", in.Name)
+		}
+		l, err := c.Snapshots()
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(l, func(i wire.SnapshotInfo) bool { return i.Name == in.Name && i.Damaged == "" }) {
+			return fmt.Errorf("snapshot: %q exists, and would be lost: choose another name, or run_cell with %%snapshot delete %s", in.Name, in.Name)
+		}
+		i, err := c.Snapshot(in.Name)
+		if err == nil {
+			said = fmt.Sprintf("snapshot %q: %s, %s\nroll_back with snapshot=%s restores it\n", i.Name, units.Plural(i.Arrays, "array"), units.Bytes(float64(i.Bytes)), i.Name)
+		}
+		return err
+	})
+	return said, err
+}
+
+// ownSnapshots are those that undo has not made.
+func ownSnapshots(c *session.Session) ([]wire.SnapshotInfo, error) {
+	l, err := c.Snapshots()
+	return slices.DeleteFunc(l, func(i wire.SnapshotInfo) bool { return strings.HasPrefix(i.Name, prefix) }), err
+}
+
+func (s *Server) listSnapshots(context.Context, struct{}) (said string, err error) {
+	err = device(func(c *session.Session) error {
+		l, err := ownSnapshots(c)
+		for _, i := range l {
+			said += fmt.Sprintf("%d %s: %s, %s, %s%s\n", i.Number, cmp.Or(i.Name, "(automatic)"), i.Time.Local().Format(time.DateTime), units.Plural(i.Arrays, "array"), units.Bytes(float64(i.Bytes)), cmp.Or(i.Damaged, i.Held))
+		}
+		return err
+	})
+	return cmp.Or(said, "no snapshots\n"), err
+}
+
+func (s *Server) rollBack(ctx context.Context, in rollBackIn) (said string, err error) {
+	err = s.exclusive(ctx, func() error {
+		a, err := s.history.begin("roll_back to " + in.Snapshot)
+		if err != nil {
+			return err
+		}
+		if a.why != nil {
+			return fmt.Errorf("roll_back: this could not be undone, and was not done: %w", a.why)
+		}
+		return device(func(c *session.Session) error {
+			if in.Snapshot == "" {
+				return errors.New("roll_back: got no snapshot, want a name or number: list_snapshots has them")
+			}
+			name := in.Snapshot
+			if name == "last" { // not the one that begin has taken
+				l, err := ownSnapshots(c)
 				if err != nil {
 					return err
 				}
-				arrays := "; arrays are as they are"
-				if target.snapshot != "" {
-					arrays = " and arrays"
+				if len(l) == 0 {
+					return errors.New("roll_back: there is no snapshot")
 				}
-				r = text("variables and declarations%s: as they were before action %d (%s)\n%s\n", arrays, target.number, target.title, self.note())
-				return nil
-			})
+				name = strconv.Itoa(l[len(l)-1].Number)
+			}
+			i, err := c.Rollback(name, in.Prefix)
+			if err == nil {
+				err = c.MarkCell("")
+				said = fmt.Sprintf("%s as in snapshot %d %s\n%s\n", units.Plural(i.Arrays, "array"), i.Number, i.Name, a.note())
+			}
+			return err
 		})
-	mcp.AddTool(server, &mcp.Tool{Name: "snapshot", Annotations: &mcp.ToolAnnotations{}, Description: "Saves all arrays of the notebook (weights, optimizer state, data sets) to disk under a name; roll_back restores them, also after a restart. To undo: run_cell with %snapshot delete NAME."},
-		func(ctx context.Context, _ *mcp.CallToolRequest, in snapshotIn) (r *mcp.CallToolResult, _ any, err error) {
-			return r, nil, device(func(c *session.Session) error {
-				if in.Name == "" || strings.HasPrefix(in.Name, prefix) || in.Name == "last" {
-					return fmt.Errorf("snapshot: got name %q, want one of your own", in.Name)
-				}
-				l, err := c.Snapshots()
-				if err != nil {
-					return err
-				}
-				if slices.ContainsFunc(l, func(i wire.SnapshotInfo) bool { return i.Name == in.Name && i.Damaged == "" }) {
-					return fmt.Errorf("snapshot: %q exists, and would be lost: choose another name, or run_cell with %%snapshot delete %s", in.Name, in.Name)
-				}
-				i, err := c.Snapshot(in.Name)
-				if err == nil {
-					r = text("snapshot %q: %s, %s\nroll_back with snapshot=%s restores it\n", i.Name, units.Plural(i.Arrays, "array"), units.Bytes(float64(i.Bytes)), i.Name)
-				}
-				return err
-			})
-		})
-	mcp.AddTool(server, &mcp.Tool{Name: "list_snapshots", Annotations: reads(), Description: "Lists the snapshots of the notebook's arrays. Changes nothing."},
-		func(context.Context, *mcp.CallToolRequest, struct{}) (r *mcp.CallToolResult, _ any, err error) {
-			return r, nil, device(func(c *session.Session) error {
-				l, err := c.Snapshots()
-				var b strings.Builder
-				for _, i := range l {
-					if strings.HasPrefix(i.Name, prefix) {
-						continue // undo's
-					}
-					fmt.Fprintf(&b, "%d %s: %s, %s, %s%s\n", i.Number, cmp.Or(i.Name, "(automatic)"), i.Time.Local().Format(time.DateTime), units.Plural(i.Arrays, "array"), units.Bytes(float64(i.Bytes)), cmp.Or(i.Damaged, i.Held))
-				}
-				r = text("%s", cmp.Or(b.String(), "no snapshots\n"))
-				return err
-			})
-		})
-	mcp.AddTool(server, &mcp.Tool{Name: "roll_back", Annotations: changes(), Description: "Restores the notebook's arrays from a snapshot; arrays that the snapshot lacks are removed. Variables and declarations stay. To undo: undo with the action's number."},
-		func(ctx context.Context, _ *mcp.CallToolRequest, in rollBackIn) (r *mcp.CallToolResult, _ any, err error) {
-			return r, nil, s.exclusive(ctx, func() error {
-				a, err := s.history.begin("roll_back to " + in.Snapshot)
-				if err != nil {
-					return err
-				}
-				if a.why != nil {
-					return fmt.Errorf("roll_back: this could not be undone, and was not done: %w", a.why)
-				}
-				return device(func(c *session.Session) error {
-					if in.Snapshot == "" {
-						return errors.New("roll_back: got no snapshot, want a name or number: list_snapshots has them")
-					}
-					name := in.Snapshot
-					if name == "last" { // not the one that begin has taken
-						l, err := c.Snapshots()
-						if err != nil {
-							return err
-						}
-						l = slices.DeleteFunc(l, func(i wire.SnapshotInfo) bool { return strings.HasPrefix(i.Name, prefix) })
-						if len(l) == 0 {
-							return errors.New("roll_back: there is no snapshot")
-						}
-						name = strconv.Itoa(l[len(l)-1].Number)
-					}
-					i, err := c.Rollback(name, in.Prefix)
-					if err == nil {
-						err = c.MarkCell("")
-						r = text("%s as in snapshot %d %s\n%s\n", units.Plural(i.Arrays, "array"), i.Number, i.Name, a.note())
-					}
-					return err
-				})
-			})
-		})
+	})
+	return said, err
 }

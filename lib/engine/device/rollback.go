@@ -59,20 +59,9 @@ func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error)
 	if l := s.busyJobs(w); len(l) > 0 {
 		return nil, wire.Errorf(wire.Invalid, "job %s changes the arrays of notebook %q", l[0], s.name).WithHint("pause or stop it first")
 	}
-	w.mu.Lock()
-	if why := c.mayChangeAll(s, prefix); why != nil {
-		w.mu.Unlock()
-		return nil, why
-	}
-	m := w.freeze(s)
-	w.mu.Unlock()
-	_, unsaved := w.snapshotLocked(m, "", r.number)
-	if unsaved != nil {
-		w.trouble(s, unsaved)
-		if !w.undoes(s, prefix) {
-			return nil, wire.Errorf(wire.Unavailable, "what there is could not be saved first, and takes too much memory to be kept: %v", unsaved).
-				WithHint("nothing was changed: make room on the disk, or delete arrays that are not needed: %%arrays lists them")
-		}
+	unsaved, err := c.saveFirst(s, r, prefix)
+	if err != nil {
+		return nil, err
 	}
 	names, arrays, err := w.load(s, r, prefix)
 	if err != nil {
@@ -81,15 +70,7 @@ func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error)
 	if prefix != "" && len(names) == 0 {
 		return nil, wire.Errorf(wire.NotFound, "snapshot %d has no array that begins with %q", r.number, prefix)
 	}
-	w.mu.Lock()
-	pending := s.unrestored != nil && prefix == ""
-	w.mu.Unlock()
-	if pending && s.archive.awaited == 0 {
-		if err := s.archive.hold(nil); err != nil {
-			w.Logf("space %q: %v", s.name, err)
-		}
-	}
-	pending = pending && r.number == s.archive.awaited // else that one waits still
+	pending := prefix == "" && w.awaits(s, r)
 	var jobs []*revival
 	if prefix == "" {
 		if jobs, err = w.readJobs(s, r); err != nil {
@@ -124,7 +105,7 @@ func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error)
 	}
 	if unsaved == nil { // else a crash would restore what there was before
 		w.mu.Lock()
-		m = w.freeze(s)
+		m := w.freeze(s)
 		w.mu.Unlock()
 		if _, err := w.snapshotLocked(m, "", r.number); err != nil {
 			w.trouble(s, err)
@@ -136,6 +117,41 @@ func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error)
 		info.Unsaved = unsaved.Error()
 	}
 	return &wire.AnswerBody{Snapshots: []wire.SnapshotInfo{info}, Count: len(names)}, nil
+}
+
+// awaits says whether it is this snapshot that could not be restored when the space was opened.
+func (w *Worker) awaits(s *space, r *record) bool {
+	w.mu.Lock()
+	pending := s.unrestored != nil
+	w.mu.Unlock()
+	if pending && s.archive.awaited == 0 {
+		if err := s.archive.hold(nil); err != nil {
+			w.Logf("space %q: %v", s.name, err)
+		}
+	}
+	return pending && r.number == s.archive.awaited
+}
+
+// saveFirst saves what there is in a space before a rollback to r. Where it cannot be saved, it
+// can be undone, or the rollback is refused.
+func (c *conn) saveFirst(s *space, r *record, prefix string) (unsaved, refused error) {
+	w := c.w
+	w.mu.Lock()
+	if why := c.mayChangeAll(s, prefix); why != nil {
+		w.mu.Unlock()
+		return nil, why
+	}
+	m := w.freeze(s)
+	w.mu.Unlock()
+	_, unsaved = w.snapshotLocked(m, "", r.number)
+	if unsaved != nil {
+		w.trouble(s, unsaved)
+		if !w.undoes(s, prefix) {
+			return nil, wire.Errorf(wire.Unavailable, "what there is could not be saved first, and takes too much memory to be kept: %v", unsaved).
+				WithHint("nothing was changed: make room on the disk, or delete arrays that are not needed: %%arrays lists them")
+		}
+	}
+	return unsaved, nil
 }
 
 // asDamaged says which snapshot could not be read, and remembers it. Arrays whose

@@ -140,53 +140,25 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 	}
 	defer func() { file.Close() }()
 	var pauses backoff
-	for quick := 0; ; {
+	for failed := 0; ; { // so many workers one after the other
 		s.generation++
 		said := &words{to: s.Log}
 		cmd, up, err := start(s.Command, job{Generation: s.generation, Note: s.note, Plugin: plugin, Socket: s.guard.socket}, said, file)
 		if err != nil {
 			return err
 		}
-		ended := make(chan error, 1)
-		go func() {
-			err := cmd.Wait()
-			if errors.Is(err, exec.ErrWaitDelay) { // it has ended well
-				err = nil
-			}
-			ended <- err
-		}()
-		var first error
-		var began time.Time
-		select {
-		case first = <-up:
-		case sig := <-signals:
-			return s.end(cmd, ended, sig)
+		life, err := s.live(cmd, up, plugin, said, signals)
+		if err == nil {
+			return nil
 		}
-		if first != nil {
-			<-ended
-			if errors.Is(first, errDied) { // all that it said has come by now
-				first = plugin.Died(said.all())
-			}
-			if quick++; s.generation == 1 {
-				return first
-			} else if quick == 5 {
-				return wire.Errorf(wire.Unavailable, "5 workers could not start, the last one: %v", first)
-			}
-			err = first
-			s.logf("worker %d could not start: %v", s.generation, first)
-		} else if s.generation == 1 && s.Ready != nil {
-			fmt.Fprintln(s.Ready, "ready")
-		}
-		if first == nil {
-			quick, began = 0, time.Now()
-			select {
-			case err = <-ended:
-			case sig := <-signals:
-				return s.end(cmd, ended, sig)
-			}
-			if err == nil {
-				return nil // it was asked to stop
-			}
+		if failed++; life > 0 {
+			failed = 0
+		} else if s.generation == 1 {
+			return err
+		} else if failed == 5 {
+			return wire.Errorf(wire.Unavailable, "5 workers could not start, the last one: %v", err)
+		} else {
+			s.logf("worker %d could not start: %v", s.generation, err)
 		}
 		e, is := errors.AsType[*exec.ExitError](err)
 		regroups := is && e.ExitCode() == regroupStatus
@@ -208,10 +180,6 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 		if regroups || hostLost { // which says nothing about this worker
 			continue
 		}
-		life := time.Duration(0)
-		if !began.IsZero() {
-			life = time.Since(began)
-		}
 		pause := pauses.after(life)
 		if pause > 0 {
 			s.logf("the next worker starts in %v: %d have not lived for %v", pause, pauses.quick, longLife)
@@ -223,6 +191,41 @@ func (s *Supervisor) supervise(l *net.UnixListener, plugin Plugin) error {
 			return nil
 		}
 	}
+}
+
+// live waits for the end of a worker: how long it has served, and the error, nil where it was asked
+// to end.
+func (s *Supervisor) live(cmd *exec.Cmd, up <-chan error, plugin Plugin, said *words, signals <-chan os.Signal) (life time.Duration, err error) {
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		if errors.Is(err, exec.ErrWaitDelay) { // it has ended well
+			err = nil
+		}
+		ended <- err
+	}()
+	select {
+	case err = <-up:
+	case sig := <-signals:
+		return 0, s.end(cmd, ended, sig)
+	}
+	if err != nil {
+		<-ended
+		if errors.Is(err, errDied) { // all that it said has come by now
+			err = plugin.Died(said.all())
+		}
+		return 0, err
+	}
+	if s.generation == 1 && s.Ready != nil {
+		fmt.Fprintln(s.Ready, "ready")
+	}
+	began := time.Now()
+	select {
+	case err = <-ended:
+	case sig := <-signals:
+		err = s.end(cmd, ended, sig)
+	}
+	return time.Since(began), err
 }
 
 // regain takes back the socket and the lock that the worker had made again, or makes those

@@ -308,13 +308,18 @@ func TestSilentFollower(t *testing.T) {
 	lost := make(chan error, 1)
 	p.watch(func(err error) { lost <- err })
 	p.heard.Store(time.Now().Add(-2 * silence).UnixNano())
-	_, asked := p.ask(wire.Sync, nil)
+	ask := func() error {
+		failed := make(chan error, 1)
+		p.request(wire.Sync, nil, func(_ []byte, err error) { failed <- err })
+		return <-failed
+	}
+	asked := ask()
 	for what, err := range map[string]error{"who waits": asked, "the worker": <-lost} {
 		if !errors.Is(err, wire.Lost) || !strings.Contains(err.Error(), "host gpu2 (address) is lost: it has not answered") {
 			t.Errorf("%s: got %v, want that the host is lost", what, err)
 		}
 	}
-	if _, err := p.ask(wire.Sync, nil); !errors.Is(err, wire.Lost) {
+	if err := ask(); !errors.Is(err, wire.Lost) {
 		t.Errorf("asked later: got %v, want that the host is lost", err)
 	}
 }

@@ -194,15 +194,3 @@ func (p *peer) request(k wire.Kind, body func([]byte) []byte, done func([]byte, 
 		}
 	}
 }
-
-// ask is request that waits.
-func (p *peer) ask(k wire.Kind, body func([]byte) []byte) ([]byte, error) {
-	type answer struct {
-		body []byte
-		err  error
-	}
-	c := make(chan answer, 1)
-	p.request(k, body, func(b []byte, err error) { c <- answer{b, err} })
-	a := <-c
-	return a.body, a.err
-}

@@ -1,15 +1,11 @@
 package pjrt
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -24,11 +20,6 @@ type Plugin struct {
 
 	api       uintptr
 	functions [slots]uintptr // 0 where the plugin's table is shorter
-	hash      struct {
-		once sync.Once
-		sum  string
-		err  error
-	}
 }
 
 // Load opens the shared library at path and prepares it. It refuses what is not
@@ -111,40 +102,6 @@ var Loaded func(*Plugin)
 func (p *Plugin) Replace(number int, function uintptr) (was uintptr) {
 	was, p.functions[number] = p.functions[number], function
 	return was
-}
-
-// Hash is the SHA-256 of the plugin file in hexadecimal. The file is read once,
-// at the first call (200 MB: 0.2 s).
-func (p *Plugin) Hash() (string, error) {
-	p.hash.once.Do(func() {
-		f, err := os.Open(p.Path)
-		if err != nil {
-			p.hash.err = fmt.Errorf("pjrt: hash: %w", err)
-			return
-		}
-		defer f.Close()
-		h := sha256.New()
-		if _, err := io.Copy(h, f); err != nil {
-			p.hash.err = fmt.Errorf("pjrt: hash: %w", err)
-			return
-		}
-		p.hash.sum = hex.EncodeToString(h.Sum(nil))
-	})
-	return p.hash.sum, p.hash.err
-}
-
-// Attributes are what the plugin says of itself, such as xla_version (int64) and
-// stablehlo_current_version ([]int64).
-func (p *Plugin) Attributes() (map[string]any, error) {
-	a := struct {
-		head
-		values, n uintptr
-		spare
-	}{head: head{size: 64}}
-	if err := p.call(pluginAttributes, unsafe.Pointer(&a)); err != nil {
-		return nil, err
-	}
-	return readNamed(a.values, a.n), nil
 }
 
 // Extension is an addition to the C API that the plugin offers.

@@ -12,7 +12,6 @@ const (
 	errorMessage         slot = 1
 	errorGetCode         slot = 2
 	pluginInitialize     slot = 3
-	pluginAttributes     slot = 4
 	eventDestroy         slot = 5
 	eventAwait           slot = 8
 	eventOnReady         slot = 9
@@ -61,7 +60,7 @@ var slotNames = map[slot]string{
 	errorDestroy: "free error", errorMessage: "error message", errorGetCode: "error code", eventDestroy: "free event",
 	executableDestroy: "free executable", executableNumOutputs: "number of outputs", loadedDestroy: "close program",
 	loadedExecutable: "executable of a program",
-	pluginInitialize: "initialize plugin", pluginAttributes: "plugin attributes", eventAwait: "wait", eventOnReady: "notify",
+	pluginInitialize: "initialize plugin", eventAwait: "wait", eventOnReady: "notify",
 	clientCreate: "new client", clientDestroy: "close client", clientPlatform: "platform", clientVersion: "platform version",
 	clientDevices: "devices", clientAllDevices: "devices of all nodes", descriptionProcess: "node of a device", clientCompile: "compile", bufferFromHost: "upload", descriptionAttribute: "device attributes",
 	deviceMemoryStats: "device memory", executableOptimized: "optimized program",
