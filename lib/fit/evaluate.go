@@ -19,7 +19,7 @@ import (
 
 // Evaluate is the loss, accuracy and metrics over a whole set.
 func (n *Net) Evaluate(s *Set) (*Score, error) {
-	ctx := n.context()
+	ctx := n.Context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.infer(s); err != nil {

@@ -138,7 +138,8 @@ func New(name string, model models.Net, config Config) *Net {
 // WithContext is the same net, whose calls end with ctx, not the cell's.
 func (n *Net) WithContext(ctx context.Context) *Net { return &Net{core: n.core, ctx: ctx} }
 
-func (n *Net) context() context.Context {
+// Context is what the net's calls end with: WithContext's, or else the cell's.
+func (n *Net) Context() context.Context {
 	if n.ctx != nil {
 		return n.ctx
 	}

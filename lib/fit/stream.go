@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/lower/plan"
 )
 
@@ -141,7 +142,7 @@ func (n *Net) blocks(ctx context.Context, set *Set, epochs, steps, batch, whole 
 		}}
 		defer func() {
 			if r := recover(); r != nil {
-				f.send(&hostBlock{err: fmt.Errorf("fit: stream %s: the iterator panicked: %v", set.Name, r)})
+				f.send(&hostBlock{err: fmt.Errorf("fit: stream %s: the iterator: %w", set.Name, result.Panicked(r))})
 			}
 		}()
 		for epoch := 1; epoch <= epochs && ctx.Err() == nil; epoch++ {
