@@ -175,8 +175,9 @@ const lossColumns = 3
 // columns is how many numbers are the result of a step.
 func (n *Net) columns(s *Set) int { return lossColumns + n.measured(s).size() }
 
-// sums are those of the metrics of a batch, one after another; nil without metrics. mask is 0
-// for examples that do not count.
+// sums are those of the metrics of a batch, one after another; nil without metrics. A target
+// counts once, as in the accuracy, or not at all: where the loss ignores it, its weight is 0, or
+// mask is 0, as for the examples that fill the last batch.
 func (t *trace) sums(s *Set, out *Node, b batch, mask *Node) *Node {
 	all := t.net.measured(s)
 	if len(all) == 0 {
@@ -190,7 +191,7 @@ func (t *trace) sums(s *Set, out *Node, b batch, mask *Node) *Node {
 	}
 	if b.v != nil {
 		v := losses.Spread(b.v, y)
-		if weight = Mul(weight, v); y.DType().IsFloat() {
+		if weight = Mul(weight, ConvertDType(NotEqual(v, ZerosLike(v)), dtypes.Float32)); y.DType().IsFloat() {
 			y = losses.Seen(y, v)
 		}
 	}

@@ -213,6 +213,34 @@ func TestMetricsOfPositions(t *testing.T) {
 	sameMetrics(t, "weights", metricsOf(*score), map[string]float64{"loss": score.Loss, "accuracy": 0, "mae": mae / (sums[0][0] + sums[1][0]), "r2": r2})
 }
 
+// TestMetricsCount holds that each target counts once in metrics, as in the accuracy, whatever its
+// weight is: in Evaluate, in training, where the last batch is not full, and in jobs.
+func TestMetricsCount(t *testing.T) {
+	s := open(t)
+	d := points(45, 3, 4)
+	for i := range 45 {
+		d.V = append(d.V, float32(i%3)) // 0 does not count
+	}
+	n := attach(t, s, "weighted", classifier(3, 4), Config{Seed: 1, FirstLook: true, Metrics: []metrics.Metric{metrics.TopK{K: 1}}})
+	data := load(t, n, "points", d)
+	score, err := n.Evaluate(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if score.N != 30 || math.Abs(score.Metric("top1")-score.Accuracy()) > 1e-6 {
+		t.Errorf("Evaluate: got %v of %d, want top1 to be the accuracy of 30", score, score.N)
+	}
+	h, err := n.Fit(data, Train{Batch: 8, LearningRate: 1e-6, Validation: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []Score{h.Last().Train, *h.Last().Validation} {
+		if e.N != 30 || math.Abs(e.Metric("top1")-e.Accuracy()) > 1e-6 {
+			t.Errorf("Fit: got %v of %d, want top1 to be the accuracy of 30", e, e.N)
+		}
+	}
+}
+
 // TestBadMetrics holds that a metric which does not fit fails at the net's first use, or
 // when data are loaded.
 func TestBadMetrics(t *testing.T) {
