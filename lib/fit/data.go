@@ -79,6 +79,9 @@ func (n *Net) Upload(name string, d Data) (*Set, error) {
 	if len(d.V) > 0 && n.config.Step == nil && slices.Max(d.V) == 0 { // a part of a stream may be so
 		return nil, fmt.Errorf("fit: %s: every weight in V is 0: want some that count", name)
 	}
+	if n.ignores() && s.labelled() && s.counted == 0 && n.config.Step == nil {
+		return nil, fmt.Errorf("fit: %s: every label is below 0 or has weight 0, and the loss ignores it: want some that count", name)
+	}
 	sum := s.fingerprint()
 	if old, err := findSet(n.session, name); err == nil && old.key() == s.key() && old.N == s.N {
 		var there [sha256.Size]byte
