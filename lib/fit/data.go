@@ -405,16 +405,8 @@ func (s *Set) key() string {
 	return fmt.Sprintf("%s/%d%s/%d/%s", x, s.targets, y, s.positions, v)
 }
 
-// answers is how many labels that count an example has, in the mean; without labels it is 1.
-func (s *Set) answers() float64 { return float64(s.allAnswers()) / float64(s.N) }
-
-// allAnswers is how many labels of the set count; without labels it is its examples.
-func (s *Set) allAnswers() int {
-	if !s.labelled() {
-		return s.N
-	}
-	return s.counted
-}
+// answers is how many labels an example has; without labels it is 1.
+func (s *Set) answers() int { return max(1, s.positions) }
 
 // sees notes what labels there are, with their weights or those of their examples. Labels
 // below 0 count only for nets that refuse them.

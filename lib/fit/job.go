@@ -152,7 +152,7 @@ func (b *jobBuilder) build() error {
 	}
 	b.job.Turns = b.job.Period * about.Epochs
 	if b.Validation != nil {
-		about.Tests = b.Validation.allAnswers()
+		about.Tests = b.Validation.N * b.Validation.answers()
 		if err := b.test(); err != nil {
 			return err
 		}
