@@ -145,8 +145,8 @@ type Results struct {
 
 // Run trains with one of the settings after the other. Of each it takes the best (validation)
 // result by name: the loss, the accuracy or a metric. A larger one is better for all but the
-// loss and the names in smaller. A trial that fails or panics is
-// in the results with its error, and the others continue.
+// loss and the names in smaller. A trial that fails or panics is in the results with its error,
+// and the others continue.
 func Run(all []Settings, monitor string, train func(Settings) (*fit.History, error), smaller ...string) (*Results, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("search: no settings: want some, such as of search.Grid")
