@@ -385,3 +385,18 @@ func TestWords(t *testing.T) {
 	_, err = Texts{}.Read(dir)
 	wants(t, "Latin-1", err, "bad/2.txt:2: byte 0xff")
 }
+
+// TestFolderPanics: a decoder that panics is an error of its file, in a goroutine too.
+func TestFolderPanics(t *testing.T) {
+	read := 0
+	err := folder{files: []string{"good.png", "bad.png"}}.all(func(i int) error {
+		if i == 1 {
+			panic("index out of range")
+		}
+		read++
+		return nil
+	})
+	if err == nil || read != 1 || !strings.Contains(err.Error(), "1 of 2 files cannot be read") || !strings.Contains(err.Error(), "bad.png: panic: index out of range") {
+		t.Errorf("got %v after %d files, want an error of bad.png", err, read)
+	}
+}

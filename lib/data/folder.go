@@ -81,7 +81,7 @@ func (f folder) all(read func(i int) error) error {
 	for range min(runtime.GOMAXPROCS(0), len(f.files)) {
 		wait.Go(func() {
 			for i := range turn {
-				errs[i] = read(i)
+				errs[i] = f.one(read, i)
 			}
 		})
 	}
@@ -102,6 +102,17 @@ func (f folder) all(read func(i int) error) error {
 		text += fmt.Sprintf("; and %d more", len(bad)-5)
 	}
 	return fmt.Errorf("data: %d of %d files cannot be read: convert or remove them: %s", len(bad), len(f.files), text[2:])
+}
+
+// one calls read for a file. A decoder may panic where a file is damaged: that is the file's error,
+// and not the end of the program.
+func (f folder) one(read func(i int) error, i int) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: panic: %v", f.files[i], p)
+		}
+	}()
+	return read(i)
 }
 
 func noFiles(of string, files int) error {

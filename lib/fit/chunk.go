@@ -206,7 +206,6 @@ func (r *run) commit(ctx context.Context, c *pendingChunk) error {
 			return err
 		}
 	}
-	r.answers = c.order.answers
 	r.count(values, p.Batch)
 	if r.warmSteps == 0 {
 		r.warmSteps, r.warmTime = r.history.Steps, time.Since(r.began)-r.history.Compile
@@ -253,7 +252,6 @@ func (r *run) halt(ctx context.Context, c *pendingChunk, values []float32, good 
 	if !math.IsInf(loss, 0) { // the loss may be finite where the gradient is not
 		loss = math.NaN()
 	}
-	r.answers = c.order.answers
 	r.count(values[:good*r.columns()], c.portion.Batch)
 	return r.diagnose(ctx, c.portion, c.order, c.first+good*c.portion.Batch, 0, loss)
 }
@@ -313,13 +311,12 @@ func (r *run) diagnose(ctx context.Context, p *portion, order *exampleOrder, fir
 // exampleOrder is the order of an epoch's examples, or of a block's of a stream. Its chunks
 // hold it, as the one that requests them does.
 type exampleOrder struct {
-	arrays  copies
-	held    int        // by chunks
-	data    *Set       // the examples
-	parts   []*portion // the steps
-	last    bool       // of the epoch
-	final   bool       // of the run
-	answers float64    // see record
+	arrays copies
+	held   int        // by chunks
+	data   *Set       // the examples
+	parts  []*portion // the steps
+	last   bool       // of the epoch
+	final  bool       // of the run
 
 	streamed *Net // whose data is not needed any longer than the order; nil: of a set
 	block    *hostBlock

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -229,7 +228,7 @@ func (r *run) outside(name string, f func(*result.Control) error, c *result.Cont
 	}()
 	defer func() {
 		if p := recover(); p != nil {
-			err = r.callbackError(name, f, panicError(p))
+			err = r.callbackError(name, f, result.Panicked(p))
 		}
 	}()
 	if err = f(c); err != nil {
@@ -243,31 +242,6 @@ func (r *run) callbackError(name string, f func(*result.Control) error, err erro
 	pc := reflect.ValueOf(f).Pointer()
 	file, line := runtime.FuncForPC(pc).FileLine(pc)
 	return fmt.Errorf("fit: %s: %s (%s:%d) after step %d of epoch %d: %w", r.net.name, name, file, line, r.step, r.epoch.Number, err)
-}
-
-// panicError is an error of a panic, with the lines that it came from: those of the user's
-// code, up to the call of the callback.
-func panicError(p any) error {
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
-	var lines []string
-	for {
-		f, more := frames.Next()
-		if strings.HasSuffix(f.Function, ".(*run).outside") {
-			break
-		}
-		if !strings.HasPrefix(f.Function, "runtime.") && !strings.HasPrefix(f.Function, "gaiden/lib/") || strings.HasSuffix(f.File, "_test.go") {
-			lines = append(lines, fmt.Sprintf("\n\t%s %s:%d", f.Function, f.File, f.Line))
-		}
-		if !more {
-			break
-		}
-	}
-	err, is := p.(error)
-	if !is {
-		err = fmt.Errorf("%v", p)
-	}
-	return fmt.Errorf("panic: %w%s", err, strings.Join(lines, ""))
 }
 
 // epochSteps is how many steps an epoch of a set has.

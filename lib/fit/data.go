@@ -79,6 +79,9 @@ func (n *Net) Upload(name string, d Data) (*Set, error) {
 	if len(d.V) > 0 && n.config.Step == nil && slices.Max(d.V) == 0 { // a part of a stream may be so
 		return nil, fmt.Errorf("fit: %s: every weight in V is 0: want some that count", name)
 	}
+	if n.ignores() && s.labelled() && s.counted == 0 && n.config.Step == nil {
+		return nil, fmt.Errorf("fit: %s: every label is below 0 or has weight 0, and the loss ignores it: want some that count", name)
+	}
 	sum := s.fingerprint()
 	if old, err := findSet(n.session, name); err == nil && old.key() == s.key() && old.N == s.N {
 		var there [sha256.Size]byte
@@ -402,16 +405,8 @@ func (s *Set) key() string {
 	return fmt.Sprintf("%s/%d%s/%d/%s", x, s.targets, y, s.positions, v)
 }
 
-// answers is how many labels that count an example has, in the mean; without labels it is 1.
-func (s *Set) answers() float64 { return float64(s.allAnswers()) / float64(s.N) }
-
-// allAnswers is how many labels of the set count; without labels it is its examples.
-func (s *Set) allAnswers() int {
-	if !s.labelled() {
-		return s.N
-	}
-	return s.counted
-}
+// answers is how many labels an example has; without labels it is 1.
+func (s *Set) answers() int { return max(1, s.positions) }
 
 // sees notes what labels there are, with their weights or those of their examples. Labels
 // below 0 count only for nets that refuse them.

@@ -168,8 +168,8 @@ func (n *Net) broadcast(l []*session.Array, devices int) (copies, error) {
 func (n *Net) broadcastPrograms(s []shapes.Shape, devices int) (blank, sum *session.Program, err error) {
 	blanks := n.blanks(s)
 	broadcast := n.prepare(fmt.Sprint("broadcast/", devices, "/", s), func() (*hlo.Program, error) { return n.broadcastProgram(s, devices) }, nil)
-	if blank, err = n.wait(n.context(), blanks, nil); err == nil {
-		sum, err = n.wait(n.context(), broadcast, nil)
+	if blank, err = n.wait(n.Context(), blanks, nil); err == nil {
+		sum, err = n.wait(n.Context(), broadcast, nil)
 	}
 	return blank, sum, err
 }

@@ -3,7 +3,6 @@ package fit
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 
 // Evaluate is the loss, accuracy and metrics over a whole set.
 func (n *Net) Evaluate(s *Set) (*Score, error) {
-	ctx := n.context()
+	ctx := n.Context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.infer(s); err != nil {
@@ -53,6 +52,7 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 	if err != nil {
 		return nil, err
 	}
+	answers = n.measured(s).answers(sums[lossColumns:], answers)
 	return &Score{N: answers, Labels: n.labelled(s), Loss: mean(sums[0], sums[1]), Right: int(sums[2]), Metrics: n.measured(s).values(sums[lossColumns:]), Elapsed: time.Since(began)}, nil
 }
 
@@ -60,12 +60,12 @@ func (n *Net) score(ctx context.Context, s *Set, alive func()) (*Score, error) {
 func (n *Net) sumsOf(ctx context.Context, s *Set, alive func()) (sums []float64, answers int, err error) {
 	if s.stream == nil {
 		sums, err = n.sumsOfSet(ctx, s, alive)
-		return sums, s.allAnswers(), err
+		return sums, s.N * s.answers(), err
 	}
 	from := n.blocks(ctx, s, 1, 0, 1, 1)
 	defer from.close()
 	sums = make([]float64, n.columns(s))
-	for examples, last := 0, false; !last; {
+	for last := false; !last; {
 		b, err := from.receive(ctx, alive)
 		if err != nil {
 			return nil, 0, err
@@ -82,8 +82,7 @@ func (n *Net) sumsOf(ctx context.Context, s *Set, alive func()) (sums []float64,
 		for i, x := range of {
 			sums[i] += x
 		}
-		examples += b.rows
-		answers, last = int(math.Round(b.answers*float64(examples))), b.last
+		answers, last = answers+b.rows*s.answers(), b.last
 	}
 	return sums, answers, nil
 }

@@ -20,7 +20,7 @@ import (
 func (n *Net) Generate(prompt any, s Sampling) (g *result.Generated, err error) {
 	// Keys, values and recurrent states are kept, so that a token costs one time step, until a
 	// text is longer than the net takes: then the net sees the last tokens.
-	ctx := n.context()
+	ctx := n.Context()
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (n *Net) Apply(g *step.Gradients) error {
 		return fmt.Errorf("fit: %s: %w", n.name, err)
 	}
 	defer free(gradients...)
-	ctx := n.context()
+	ctx := n.Context()
 	done, err := n.acquire(ctx, "changes")
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (n *Net) Apply(g *step.Gradients) error {
 
 // gradients computes those of a batch, and its loss.
 func (n *Net) gradients(b step.Batch) (gradients []*session.Array, loss *session.Array, err error) {
-	ctx := n.context()
+	ctx := n.Context()
 	if n.config.Step != nil {
 		return nil, nil, fmt.Errorf("fit: %s: Gradients of a net with Config.Step, which minimizes by itself: want a net with Config.Loss", n.name)
 	}
@@ -269,7 +269,7 @@ func (t *trace) gradientParameters(prefix string) (l []*Node) {
 func (n *Net) changeGradients(what string, g []*session.Array, by float64, other []*session.Array) ([]*session.Array, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p, err := n.wait(n.context(), n.prepare("gradients/"+what, func() (*hlo.Program, error) {
+	p, err := n.wait(n.Context(), n.prepare("gradients/"+what, func() (*hlo.Program, error) {
 		return n.trace("gradients "+what, func(t *trace) []*Node {
 			by := Parameter(t.g, "by", shapes.Make(dtypes.Float32))
 			l := t.gradientParameters("gradient/")

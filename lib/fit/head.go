@@ -77,7 +77,7 @@ func (t *trace) results(s *Set, out *Node, b batch, mask *Node) (sum, weight, ri
 		return t.inPieces(s, *t.w.head, pieces, b, mask)
 	}
 	sum, weight, right = t.score(t.net.lossOf(s), out, b, mask)
-	return sum, weight, right, t.sums(s, out, b, mask)
+	return sum, weight, right, t.sums(s, out, b, mask, right)
 }
 
 // headPieces are the rows of a batch for a head, cut into pieces of one size.
@@ -210,7 +210,7 @@ func (p *headPieces) turn(i *Node, state []*Node) []*Node {
 	}
 	sum, weight, right := t.score(p.loss, wide, piece, counts)
 	next := []*Node{sum, weight, right}
-	if m := t.sums(p.set, wide, piece, counts); m != nil {
+	if m := t.sums(p.set, wide, piece, counts, right); m != nil {
 		next = append(next, m)
 	}
 	if t.training && slope == nil {

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -22,9 +21,10 @@ import (
 // or the kernel ends, and after a crash from the last snapshot. A job has no OnEpoch and
 // OnStep.
 func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
+	ctx := n.Context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	done, err := n.acquire(context.Background(), training) // until the job itself keeps others away
+	done, err := n.acquire(ctx, training) // until the job itself keeps others away
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 		return nil, err
 	}
 	t.Progress = nil
-	r, err := n.run(context.Background(), data, t, plan.Job)
+	r, err := n.run(ctx, data, t, plan.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (b *jobBuilder) build() error {
 	}
 	b.job.Turns = b.job.Period * about.Epochs
 	if b.Validation != nil {
-		about.Tests = b.Validation.allAnswers()
+		about.Tests = b.Validation.N * b.Validation.answers()
 		if err := b.test(); err != nil {
 			return err
 		}

@@ -61,7 +61,7 @@ func (b *jobBuilder) judge(tested []string, shape shapes.Shape) error {
 		old := Parameter(t.g, "judge", shapes.Make(dtypes.Float32, judging))
 		rate := Parameter(t.g, "rate", shapes.Make(dtypes.Float32))
 		now, best := t.slots(slots), t.slots(renamed("kept/", slots))
-		value := t.monitored(results, all, b.goal.monitor, b.Validation.allAnswers())
+		value := t.monitored(results, all, b.goal.monitor, b.Validation.N*b.Validation.answers())
 		if known = value != nil; !known {
 			return []*Node{t.scalar(float32(0))}
 		}

@@ -134,7 +134,7 @@ type jobDescription struct {
 type jobResults struct {
 	Labels  bool
 	Tests   int             // answers of the validation, 0 for none
-	Answers float64         // of an example; 0: 1
+	Answers int             // of an example; 0: 1
 	Metrics json.RawMessage `json:",omitempty"`
 	Sums    []int           `json:",omitempty"` // of each
 }
@@ -177,7 +177,8 @@ func (a jobDescription) readMetrics() (all measured, err error) {
 		return nil, fmt.Errorf("fit: metrics of job %s: %d with %d sums: %w", a.Net, len(l), len(a.Sums), err)
 	}
 	for i, m := range l {
-		all = append(all, oneMeasured{m, a.Sums[i]})
+		_, accuracy := m.(metrics.Accuracy)
+		all = append(all, oneMeasured{m, a.Sums[i], accuracy && a.Labels})
 	}
 	return all, nil
 }
@@ -232,7 +233,7 @@ func (r *jobReader) entry(e wire.JobEntry) {
 		for i := range sums { // a number each for its high and low digits
 			sums[i] = e.Values[2+i] + e.Values[2+len(sums)+i]
 		}
-		r.validated(&Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.Tests, Labels: r.Labels, Metrics: r.measured.values(sums)})
+		r.validated(&Score{Loss: e.Values[0], Right: int(e.Values[1]), N: r.measured.answers(sums, r.Tests), Labels: r.Labels, Metrics: r.measured.values(sums)})
 	}
 }
 

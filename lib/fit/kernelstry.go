@@ -68,7 +68,7 @@ func (n *Net) Tune(data *Set, t Train, tell func(string)) error {
 	if err := n.refuseStream(data, "tuning"); err != nil {
 		return err
 	}
-	ctx := n.context()
+	ctx := n.Context()
 	if tell == nil {
 		tell = func(string) {}
 	}

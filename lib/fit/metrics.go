@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -20,6 +21,9 @@ type measured []oneMeasured
 type oneMeasured struct {
 	metrics.Metric
 	sums int
+	// right: it is the accuracy of labels some of which may not count, which a Score has apart:
+	// its sums are the correct answers and how many labels there were.
+	right bool
 }
 
 // size is how many sums there are.
@@ -34,10 +38,20 @@ func (all measured) size() (n int) {
 func (all measured) values(sums []float64) []result.Metric {
 	var l []result.Metric
 	for _, m := range all {
-		l = append(l, result.Metric{Name: m.Title(), Value: m.Value(sums[:m.sums])})
+		if !m.right {
+			l = append(l, result.Metric{Name: m.Title(), Value: m.Value(sums[:m.sums])})
+		}
 		sums = sums[m.sums:]
 	}
 	return l
+}
+
+// answers are how many labels counted, of the sums; all where each does.
+func (all measured) answers(sums []float64, every int) int {
+	if len(all) > 0 && all[0].right {
+		return int(math.Round(sums[1]))
+	}
+	return every
 }
 
 // maximizes says whether larger results of a name are better: "" and loss are the loss.
@@ -54,6 +68,9 @@ func (all measured) maximizes(name string, labels bool) (bool, error) {
 		if m.Title() == name {
 			return m.Maximize(), nil
 		}
+		if m.right {
+			continue
+		}
 		names = append(names, m.Title())
 	}
 	return false, fmt.Errorf("Monitor is %q: want one of %q, or another metric in Config.Metrics", name, names)
@@ -65,6 +82,9 @@ func (n *Net) measured(s *Set) measured {
 		return n.reported(s)
 	}
 	all, _ := n.metricsOf(s.labelled())
+	if n.labelled(s) && (n.ignores() || s.shapeOf("v").Ok()) {
+		all = append(measured{{metrics.Accuracy{}, 2, true}}, all...)
+	}
 	return all
 }
 
@@ -87,7 +107,7 @@ func (n *Net) metricsOf(labels bool) (all measured, err error) {
 		if sums < 1 {
 			return nil, fmt.Errorf("metric %s has %d sums: want 1 or more", m.Title(), sums)
 		}
-		all = append(all, oneMeasured{m, sums})
+		all = append(all, oneMeasured{Metric: m, sums: sums})
 	}
 	return all, nil
 }
@@ -175,9 +195,10 @@ const lossColumns = 3
 // columns is how many numbers are the result of a step.
 func (n *Net) columns(s *Set) int { return lossColumns + n.measured(s).size() }
 
-// sums are those of the metrics of a batch, one after another; nil without metrics. mask is 0
-// for examples that do not count.
-func (t *trace) sums(s *Set, out *Node, b batch, mask *Node) *Node {
+// sums are those of the metrics of a batch, one after another; nil without metrics. A target
+// counts once, as in the accuracy, or not at all: where the loss ignores it, its weight is 0, or
+// mask is 0, as for the examples that fill the last batch. right is how many answers are.
+func (t *trace) sums(s *Set, out *Node, b batch, mask, right *Node) *Node {
 	all := t.net.measured(s)
 	if len(all) == 0 {
 		return nil
@@ -190,7 +211,7 @@ func (t *trace) sums(s *Set, out *Node, b batch, mask *Node) *Node {
 	}
 	if b.v != nil {
 		v := losses.Spread(b.v, y)
-		if weight = Mul(weight, v); y.DType().IsFloat() {
+		if weight = Mul(weight, ConvertDType(NotEqual(v, ZerosLike(v)), dtypes.Float32)); y.DType().IsFloat() {
 			y = losses.Seen(y, v)
 		}
 	}
@@ -201,6 +222,10 @@ func (t *trace) sums(s *Set, out *Node, b batch, mask *Node) *Node {
 	_, logits := t.net.lossOf(s).(losses.BinaryCrossEntropy)
 	var l []*Node
 	for _, m := range all {
+		if m.right {
+			l = append(l, Stack([]*Node{right, ReduceAllSum(weight)}, 0))
+			continue
+		}
 		l = append(l, m.Apply(metrics.Batch{Output: StopGradient(out), Y: y, Weight: weight, Logits: logits}))
 	}
 	return Concatenate(l, 0)

@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -211,6 +212,53 @@ func TestMetricsOfPositions(t *testing.T) {
 		r2 += (1 - s[3]/(s[2]-s[1]*s[1]/s[0])) / 2
 	}
 	sameMetrics(t, "weights", metricsOf(*score), map[string]float64{"loss": score.Loss, "accuracy": 0, "mae": mae / (sums[0][0] + sums[1][0]), "r2": r2})
+}
+
+func sum(l []int32) (n int) {
+	for _, x := range l {
+		n += int(x)
+	}
+	return n
+}
+
+// TestMetricsCount holds that each target counts once in metrics, as in the accuracy, whatever its
+// weight is: in Evaluate, in training, where the last batch is not full, and in jobs.
+func TestMetricsCount(t *testing.T) {
+	s := open(t)
+	d := points(45, 3, 4)
+	for i := range 45 {
+		d.V = append(d.V, float32(i%3)) // 0 does not count
+	}
+	n := attach(t, s, "weighted", classifier(3, 4), Config{Seed: 1, FirstLook: true, Metrics: []metrics.Metric{metrics.TopK{K: 1}}})
+	data := load(t, n, "points", d)
+	score, err := n.Evaluate(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if score.N != 30 || math.Abs(score.Metric("top1")-score.Accuracy()) > 1e-6 {
+		t.Errorf("Evaluate: got %v of %d, want top1 to be the accuracy of 30", score, score.N)
+	}
+	train := Train{Batch: 8, LearningRate: 1e-6, Validation: data, InOrder: true}
+	h, err := n.Fit(data, train)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int32{5, 5, 6, 5, 5, 4}; !slices.Equal(h.Answers, want) || h.Last().Train.Right != sum(h.Right) {
+		t.Errorf("steps: got %v of %v, want of %v, and %d in all", h.Right, h.Answers, want, h.Last().Train.Right)
+	}
+	job, err := n.FitJob(data, train)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := job.Follow(t.Context(), nil)
+	if err != nil || !slices.Equal(other.Answers, h.Answers) || other.Last().Validation.N != 30 || len(other.Last().Train.Metrics) != 1 {
+		t.Errorf("a job: got %v, %v, want steps of %v", other, err, h.Answers)
+	}
+	for _, e := range []Score{h.Last().Train, *h.Last().Validation} {
+		if e.N != 30 || math.Abs(e.Metric("top1")-e.Accuracy()) > 1e-6 {
+			t.Errorf("Fit: got %v of %d, want top1 to be the accuracy of 30", e, e.N)
+		}
+	}
 }
 
 // TestBadMetrics holds that a metric which does not fit fails at the net's first use, or

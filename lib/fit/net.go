@@ -138,7 +138,8 @@ func New(name string, model models.Net, config Config) *Net {
 // WithContext is the same net, whose calls end with ctx, not the cell's.
 func (n *Net) WithContext(ctx context.Context) *Net { return &Net{core: n.core, ctx: ctx} }
 
-func (n *Net) context() context.Context {
+// Context is what the net's calls end with: WithContext's, or else the cell's.
+func (n *Net) Context() context.Context {
 	if n.ctx != nil {
 		return n.ctx
 	}
@@ -209,7 +210,7 @@ func (n *Net) wantInput(err error) error {
 	case n.inferred:
 		return fmt.Errorf("fit: %s: Input of models.Net is not set, and examples were taken for %v: want it, such as []int{28, 28, 1} for images: %w", n.name, n.model.Input, err)
 	}
-	return fmt.Errorf("fit: %s: Input of models.Net is not set, and there are no examples to take it from: want it, such as []int{12} for 12 numbers: %w", n.name, err)
+	return fmt.Errorf("fit: %s: Input of models.Net is not set, and there are no examples as rows to take it from: want it, such as []int{12} for 12 numbers, or examples such as [][]float32: %w", n.name, err)
 }
 
 func (n *Net) summary() (models.Summary, error) { return models.Summarize(&writer{}, n.model) }

@@ -18,7 +18,7 @@ import (
 
 // Phases is a training step as separate programs, to be looked at and timed.
 func (n *Net) Phases(data *Set, batch int) (*phases.Step, error) {
-	ctx := n.context()
+	ctx := n.Context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.open(); err != nil {

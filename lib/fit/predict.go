@@ -26,7 +26,7 @@ func (n *Net) Predict(x any) (p *Prediction, err error) {
 
 // withExamples does something with a set, or with examples that are on the device meanwhile.
 func (n *Net) withExamples(name string, x any, do func(context.Context, *Set) error) error {
-	ctx := n.context()
+	ctx := n.Context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if d, is := x.(Data); is {

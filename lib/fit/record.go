@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"math"
 	"strings"
 	"time"
 
@@ -13,9 +12,9 @@ import (
 type record struct {
 	history     *History
 	labels      bool
-	answers     float64 // of an example: labels that count, or 1
+	answers     int // of an example: its labels, or 1
 	epoch       Epoch
-	step, seen  int // of the epoch: steps and examples
+	step        int // of the epoch
 	sum, weight float64
 	measured    measured
 	sums        []float64 // of the epoch's metrics
@@ -26,19 +25,18 @@ type record struct {
 // begin begins an epoch: the next step is its first.
 func (r *record) begin(epoch int) {
 	r.epoch = Epoch{Number: epoch, Train: Score{Labels: r.labels}}
-	r.step, r.seen, r.sum, r.weight = 0, 0, 0, 0
+	r.step, r.sum, r.weight = 0, 0, 0
 	r.sums = make([]float64, r.measured.size())
 }
 
 // add adds the result of a step: its mean loss, the number it was divided by, and the
-// correct answers of so many examples.
-func (r *record) add(loss, weight float64, right, examples int) {
+// correct ones of so many answers.
+func (r *record) add(loss, weight float64, right, answers int) {
 	r.step++
 	r.sum += loss * weight
 	r.weight += weight
 	r.epoch.Train.Right += right
-	r.seen += examples
-	r.epoch.Train.N = int(math.Round(r.answers * float64(r.seen)))
+	r.epoch.Train.N += answers
 	if r.epoch.Train.Loss = loss; r.step > 1 {
 		r.epoch.Train.Loss = mean(r.sum, r.weight)
 	}
@@ -46,7 +44,7 @@ func (r *record) add(loss, weight float64, right, examples int) {
 	r.history.Losses = append(r.history.Losses, float32(loss))
 	if r.labels {
 		r.history.Right = append(r.history.Right, int32(right))
-		r.history.Answers = append(r.history.Answers, int32(math.Round(r.answers*float64(examples))))
+		r.history.Answers = append(r.history.Answers, int32(answers))
 	}
 }
 
@@ -55,10 +53,12 @@ func (r *record) columns() int { return lossColumns + r.measured.size() }
 
 // addRow adds the result of a step.
 func addRow[T float32 | float64](r *record, row []T, examples int) {
-	r.add(float64(row[0]), float64(row[1]), int(row[2]), examples)
+	sums := make([]float64, len(row)-lossColumns)
 	for i, x := range row[lossColumns:] {
-		r.sums[i] += float64(x)
+		sums[i] = float64(x)
+		r.sums[i] += sums[i]
 	}
+	r.add(float64(row[0]), float64(row[1]), int(row[2]), r.measured.answers(sums, r.answers*examples))
 }
 
 // end ends an epoch.

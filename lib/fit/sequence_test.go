@@ -231,3 +231,32 @@ func TestClippedSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestAllPadding holds that examples which are padding alone train a net to finite numbers.
+func TestAllPadding(t *testing.T) {
+	s := open(t)
+	x := make([][]int32, 8)
+	for i := range x {
+		x[i] = make([]int32, 6)
+		for k := range i / 4 * 3 {
+			x[i][k] = 2
+		}
+	}
+	for name, layers := range map[string][]models.Layer{
+		"lstm": {models.LSTM{Units: 4}, models.LastStep{}}, "gru": {models.Bidirectional{Layer: models.GRU{Units: 3}}, models.LastStep{}},
+		"rnn": {models.RNN{Units: 4}, models.FirstStep{}}, "attention": {models.Attention{Heads: 1}, models.GlobalAvgPool{}},
+		"block": {models.TransformerBlock{Heads: 2}, models.LastStep{}}, "convolution": {models.Conv1D{Channels: 3, Kernel: 3, Same: true}, models.GlobalMaxPool{}},
+		"maximum": {models.GlobalMaxPool{}}, "mean": {models.GlobalAvgPool{}},
+	} {
+		embedding := models.Embedding{Name: "tokens", Vocab: 5, Units: 4, MaskZero: true}
+		n := attach(t, s, "padding-"+name, models.Net{Input: []int{6}, Layers: append(append([]models.Layer{embedding}, layers...), models.Dense{Name: "output", Units: 2})}, Config{Seed: 1, FirstLook: true})
+		data := load(t, n, "padding", Data{X: x, Y: make([]int32, 8)})
+		h, err := n.Fit(data, Train{Epochs: 3, Batch: 4, InOrder: true})
+		if err != nil || len(h.Losses) != 6 || !(h.Losses[5] < 2) {
+			t.Errorf("%s: got %v, %v, want finite losses", name, h, err)
+		}
+		if p, err := n.Predict(data); err != nil || !(p.Output[0] < 10 && p.Output[0] > -10) {
+			t.Errorf("%s: got %v, %v, want finite numbers", name, p, err)
+		}
+	}
+}

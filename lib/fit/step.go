@@ -320,7 +320,7 @@ func (n *Net) reported(s *Set) (all measured) {
 		return nil
 	}
 	for _, name := range o.reports {
-		all = append(all, oneMeasured{metrics.Func{Name: name}, 2})
+		all = append(all, oneMeasured{Metric: metrics.Func{Name: name}, sums: 2})
 	}
 	return all
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/lower/plan"
 )
 
@@ -105,12 +106,11 @@ func (n *Net) refuseStream(s *Set, what string) error {
 
 // hostBlock is a buffer of a stream's examples on the host.
 type hostBlock struct {
-	flats   []reflect.Value // by the set's arrays, with room for all
-	rows    int
-	answers float64 // of an example, of the epoch so far
-	last    bool    // of the epoch
-	final   bool    // of the run
-	err     error
+	flats []reflect.Value // by the set's arrays, with room for all
+	rows  int
+	last  bool // of the epoch
+	final bool // of the run
+	err   error
 }
 
 // source reads a stream in a goroutine, some blocks ahead.
@@ -141,7 +141,7 @@ func (n *Net) blocks(ctx context.Context, set *Set, epochs, steps, batch, whole 
 		}}
 		defer func() {
 			if r := recover(); r != nil {
-				f.send(&hostBlock{err: fmt.Errorf("fit: stream %s: the iterator panicked: %v", set.Name, r)})
+				f.send(&hostBlock{err: fmt.Errorf("fit: stream %s: the iterator: %w", set.Name, result.Panicked(r))})
 			}
 		}()
 		for epoch := 1; epoch <= epochs && ctx.Err() == nil; epoch++ {
@@ -160,22 +160,21 @@ var errEnded = errors.New("stopped")
 
 // filler makes blocks of what an iterator gives.
 type filler struct {
-	net     *Net
-	set     *Set
-	whole   int
-	steps   int // that are left, of a batch; 0: any number
-	batch   int
-	send    func(*hostBlock) bool
-	ended   func() bool
-	block   *hostBlock // being filled
-	full    *hostBlock // waits for what follows, since the last one is to know that
-	seen    int
-	counted int
+	net   *Net
+	set   *Set
+	whole int
+	steps int // that are left, of a batch; 0: any number
+	batch int
+	send  func(*hostBlock) bool
+	ended func() bool
+	block *hostBlock // being filled
+	full  *hostBlock // waits for what follows, since the last one is to know that
+	seen  int
 }
 
 // epoch reads the iterator from its beginning to its end.
 func (f *filler) epoch() error {
-	f.block, f.full, f.seen, f.counted = f.empty(), nil, 0, 0
+	f.block, f.full, f.seen = f.empty(), nil, 0
 	item := 0
 	err := each(f.set.stream.all, func(d Data, err error) error {
 		if err != nil {
@@ -258,7 +257,7 @@ func (f *filler) flush() bool {
 	return b == nil || f.send(b)
 }
 
-// finish counts the steps and the examples of a block that is complete, and their labels.
+// finish counts the steps and the examples of a block that is complete.
 func (f *filler) finish(b *hostBlock) {
 	if steps := (b.rows + f.batch - 1) / f.batch; f.steps > steps {
 		f.steps -= steps
@@ -266,22 +265,6 @@ func (f *filler) finish(b *hostBlock) {
 		b.rows, b.last, b.final = min(b.rows, f.steps*f.batch), true, true
 	}
 	f.seen += b.rows
-	b.answers = 1
-	if !f.set.labelled() {
-		return
-	}
-	var labels []int32
-	var v []float32
-	for i, a := range f.set.arrays {
-		switch flat := b.flats[i].Slice(0, b.rows*(a.shape.Size()/f.set.N)); a.name {
-		case "y":
-			labels = flat.Interface().([]int32)
-		case "v":
-			v = flat.Interface().([]float32)
-		}
-	}
-	f.counted += counted(labels, v)
-	b.answers = float64(f.counted) / float64(f.seen)
 }
 
 // close ends the reading, and waits a moment for the iterator to return: it may not be one
@@ -336,7 +319,7 @@ func (r *run) openSource() error {
 // nextBlock is what is trained on next: the set, or the next block of the stream.
 func (r *run) nextBlock() (*exampleOrder, error) {
 	if r.source == nil {
-		return &exampleOrder{data: r.data, parts: r.portions(r.requesting), last: true, answers: r.answers}, nil
+		return &exampleOrder{data: r.data, parts: r.portions(r.requesting), last: true}, nil
 	}
 	if o := r.source.ready; o != nil {
 		r.source.ready = nil

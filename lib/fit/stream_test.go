@@ -268,7 +268,7 @@ func TestStreamFaults(t *testing.T) {
 		{"wrong examples", after(5, give(Data{X: make([]byte, 15), Y: []int32{1}}, nil)), Train{}, 4, "item 5 of the iterator: "},
 		{"another type", after(5, give(Data{X: make([]float32, 16), Y: []int32{1}}, nil)), Train{}, 4, "examples are (Float32)[1, 16]/0/1/false, want (Uint8)[1, 16]/0/1/false as the first ones"},
 		{"a label out of range", after(5, give(Data{X: make([]byte, 16), Y: []int32{10}}, nil)), Train{}, 4, "label 0 is 10"},
-		{"a panic", after(5, func(func(Data, error) bool) { panic("oops") }), Train{}, 4, "the iterator panicked: oops"},
+		{"a panic", after(5, func(func(Data, error) bool) { panic("oops") }), Train{}, 4, "the iterator: panic: oops\n\tgaiden/lib/fit.TestStreamFaults"},
 		{"an epoch without examples", func(yield func(Data, error) bool) {
 			if epoch++; epoch < 3 { // the first one is looked at when the stream is made
 				yield(item, nil)

@@ -14,7 +14,7 @@ import (
 // upload puts a block on the devices, with an order of its examples, for batches of a size. The
 // arrays of one device have so many rows.
 func (n *Net) upload(s *source, b *hostBlock, rows, batch int, shuffle bool, devices int) (*exampleOrder, error) {
-	o := &exampleOrder{streamed: n, block: b, drawn: make([]int32, rows), last: b.last, final: b.final, answers: b.answers}
+	o := &exampleOrder{streamed: n, block: b, drawn: make([]int32, rows), last: b.last, final: b.final}
 	order := rand.New(rand.NewPCG(uint64(n.config.Seed), uint64(s.step)<<32|uint64(s.count))).Perm(b.rows)
 	for i := range o.drawn {
 		switch {

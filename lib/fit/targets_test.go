@@ -56,6 +56,8 @@ func TestTargets(t *testing.T) {
 		{"NaN that counts", 1, losses.Visibility{}, []float32{nan, 1}, []float32{1, 0}, "target 0 of example 0 is NaN"},
 		{"NaN that does not", 1, losses.Visibility{}, []float32{nan, 1}, []float32{0, 1}, []float32{nan, 1}},
 		{"NaN for the blind", 1, losses.Visibility{Blind: true}, []float32{nan, 1}, []float32{0, 1}, "target 0 of example 0 is NaN: want a finite number, for Blind counts all"},
+		{"all ignored", 3, losses.CrossEntropy{IgnoreNegative: true}, []int32{-100, -1}, nil, "every label is below 0 or has weight 0"},
+		{"some ignored, others without weight", 3, losses.CrossEntropy{IgnoreNegative: true}, []int32{-100, 1}, []float32{1, 0}, "every label is below 0 or has weight 0"},
 		{"nothing counts", 1, losses.Visibility{}, []float32{1, 1}, []float32{0, 0}, "every weight in V is 0"},
 		{"negative weight", 1, losses.Visibility{}, []float32{1, 1}, []float32{1, -1}, "weight 0 of example 1 is -1: want 0 or more"},
 		{"weight that is no number", 1, losses.Visibility{}, []float32{1, 1}, []float32{nan, 1}, "weight 0 of example 0 is NaN"},

@@ -49,7 +49,7 @@ type Train struct {
 // Fit trains the net; a notebook shows a bar and curves. When its context ends it returns
 // within half a second with the history so far, and no error if the cell was stopped.
 func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
-	ctx := n.context()
+	ctx := n.Context()
 	if err := context.Cause(ctx); err != nil { // a loop of one's own around Fit ends, too
 		return nil, err
 	}

@@ -6,7 +6,9 @@
 //	fmt.Println(history, history.Last().Validation.Metric("top5"))
 //	report.Curve(history, "f1")
 //
-// Labels that the loss ignores do not count, nor do targets of weight 0 in fit.Data.V. The
+// Every target counts once, the accuracy's too, as with Keras' metrics and torchmetrics: weights
+// in fit.Data.V are the loss's alone (Keras' weighted_metrics have no equal here). Targets of
+// weight 0 and labels that the loss ignores do not count, nor does what fills the last batch. The
 // accuracy of a net with labels is always computed and needs no metric.
 //
 // For the mean of a function, use [Func]. Any other metric of your own is a type with the
@@ -49,7 +51,7 @@ func Kinds() []any {
 type Batch struct {
 	Output *graph.Node // what the net returned, float32 [n …]
 	Y      *graph.Node // labels, int32, of Output's shape without the last axis; or numbers of Output's shape
-	Weight *graph.Node // how much each element of Y counts, float32 of its shape
+	Weight *graph.Node // 1 for each element of Y that counts, 0 for the others, float32 of its shape
 	// Logits says that the numbers of Output are logits for targets of 0 and 1, as with
 	// losses.BinaryCrossEntropy. With other losses they are the probabilities.
 	Logits bool

@@ -181,7 +181,8 @@ func (GlobalMaxPool) Apply(_ *model.Scope, x *Node) *Node {
 	axes := sideAxes(x)
 	if mask := MaskOf(x); mask != nil {
 		there := BroadcastToDims(InsertAxes(mask, -1), x.Shape().Dimensions...)
-		x = Where(there, x, FillScalar(x.Graph(), x.Shape(), -math.MaxFloat32/2))
+		most := ReduceMax(Where(there, x, FillScalar(x.Graph(), x.Shape(), -math.MaxFloat32/2)), 1)
+		return Where(ReduceMax(there, 1), most, ZerosLike(most)) // of an example that is all padding it is 0
 	}
 	return ReduceMax(x, axes...)
 }

@@ -11,7 +11,6 @@ import (
 	"image/png"
 	"math"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/janpfeifer/gonb/gonbui/comms"
 	"github.com/janpfeifer/gonb/gonbui/protocol"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/session"
 )
 
@@ -196,7 +196,7 @@ func (in *interaction) run(ctx context.Context, moves <-chan []string, alone <-c
 }
 
 // call calls the function; its panic is an error.
-func (in *interaction) call() (result any, err error) {
+func (in *interaction) call() (value any, err error) {
 	var args []reflect.Value
 	for i, c := range in.controls {
 		v, err := c.parse(in.kinds[i], in.texts[i])
@@ -207,7 +207,7 @@ func (in *interaction) call() (result any, err error) {
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			err = result.Panicked(v)
 		}
 	}()
 	out := in.f.Call(args)

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -34,7 +35,8 @@ type Fold struct {
 //		return net.Fit(f.Train, fit.Train{Epochs: 3, Validation: f.Validation, Quiet: true})
 //	})
 //
-// It ends at the first error.
+// It ends at the first error or panic, or where the context of net ends, and returns the
+// histories before.
 func KFold(net *fit.Net, data *fit.Set, k int, seed int64, train func(Fold) (*fit.History, error)) ([]*fit.History, error) {
 	if err := net.Suits(data); err != nil {
 		return nil, err
@@ -55,6 +57,9 @@ func KFold(net *fit.Net, data *fit.Set, k int, seed int64, train func(Fold) (*fi
 	}
 	var all []*fit.History
 	for i := range k {
+		if err := context.Cause(net.Context()); err != nil {
+			return all, err
+		}
 		from, to := i*data.N/k, (i+1)*data.N/k
 		h, err := fold(net, s, data.Name, i, slices.Clone(order[from:to]), slices.Concat(order[:from], order[to:]), train)
 		if err != nil {
@@ -90,7 +95,7 @@ func fold(net *fit.Net, s *session.Session, name string, number int, validation,
 	if err := holder.Reset(); err != nil {
 		return nil, err
 	}
-	return train(f)
+	return tried(train, f)
 }
 
 // pick copies examples of a set to another one, on the device.

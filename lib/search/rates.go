@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"gaiden/lib/engine/interrupt"
 	"gaiden/lib/fit"
 	"gaiden/lib/fit/result"
 	"gaiden/lib/optim"
@@ -54,6 +55,9 @@ func (r RangeTest) Run(net *fit.Net, data *fit.Set) (*RateCurve, error) {
 		config.Optimizer = unscheduled(config.Optimizer)
 	}
 	clone := fit.New(net.Name()+"-"+rand.Text()[:8], net.Model(), config)
+	if ctx := net.Context(); ctx != interrupt.Context() {
+		clone = clone.WithContext(ctx)
+	}
 	defer clone.Reset()
 	if len(weights) > 0 {
 		if err := clone.SetWeights(weights); err != nil {

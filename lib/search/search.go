@@ -25,13 +25,13 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"gaiden/lib/engine/interrupt"
 	"gaiden/lib/fit"
+	"gaiden/lib/fit/result"
 	"gaiden/lib/timing/units"
 )
 
@@ -145,7 +145,8 @@ type Results struct {
 
 // Run trains with one of the settings after the other. Of each it takes the best (validation)
 // result by name: the loss, the accuracy or a metric. A larger one is better for all but the
-// loss and the names in smaller. A trial that fails is in the results with its error.
+// loss and the names in smaller. A trial that fails or panics is in the results with its error,
+// and the others continue.
 func Run(all []Settings, monitor string, train func(Settings) (*fit.History, error), smaller ...string) (*Results, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("search: no settings: want some, such as of search.Grid")
@@ -211,21 +212,14 @@ func stopped(h *fit.History, err error) bool {
 	return interrupt.Context().Err() != nil || errors.Is(err, context.Canceled) || h != nil && strings.Contains(h.Stopped, context.Canceled.Error())
 }
 
-// tried is train. What must panics with in a cell is its error, so that the other trials are
-// not lost.
-func tried(train func(Settings) (*fit.History, error), s Settings) (h *fit.History, err error) {
+// tried is train. A panic in it is its error, so that the results of others are not lost.
+func tried[T any](train func(T) (*fit.History, error), with T) (h *fit.History, err error) {
 	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case runtime.Error: // a fault of the program, to be shown with its line
-			panic(p)
-		case error:
-			err = p
-		default:
-			panic(p)
+		if p := recover(); p != nil {
+			h, err = nil, result.Panicked(p)
 		}
 	}()
-	return train(s)
+	return train(with)
 }
 
 // Best is the trial with the best result; its Value is NaN where all failed.

@@ -1,7 +1,9 @@
 package search
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"reflect"
@@ -100,11 +102,13 @@ func must[T any](x T, err error) T {
 
 // TestRun holds the order of trials, whatever the direction, and what a failed one is.
 func TestRun(t *testing.T) {
-	all := []Settings{{"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}, {"x": 0}, {"x": 9}}
+	all := []Settings{{"x": 1}, {"x": 2}, {"x": 3}, {"x": 4}, {"x": 0}, {"x": 9}, {"x": 7}}
 	train := func(s Settings) (*fit.History, error) {
 		switch s["x"] {
 		case 3:
 			return nil, errors.New("no memory")
+		case 7:
+			return nil, fmt.Errorf("value %d", []int{}[s.Int("x")])
 		case 0, 9: // would be the best, had they not failed
 			v := result.Score{Loss: s["x"], Metrics: []result.Metric{{Name: "f1", Value: s["x"]}}}
 			if s["x"] == 0 {
@@ -119,7 +123,7 @@ func TestRun(t *testing.T) {
 	for _, tt := range []struct {
 		monitor string
 		want    []float64
-	}{{"loss", []float64{1, 2, 4, 3, 0, 9}}, {"f1", []float64{4, 2, 1, 3, 0, 9}}} {
+	}{{"loss", []float64{1, 2, 4, 3, 0, 9, 7}}, {"f1", []float64{4, 2, 1, 3, 0, 9, 7}}} {
 		r, err := Run(all, tt.monitor, train)
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +135,7 @@ func TestRun(t *testing.T) {
 		if !reflect.DeepEqual(got, tt.want) || r.Best().Epoch != 1 || r.Trials[3].Err == nil || !math.IsNaN(r.Trials[3].Value) {
 			t.Errorf("%s: got %v, %+v, want %v", tt.monitor, got, r.Best(), tt.want)
 		}
-		if text := r.String(); !strings.Contains(text, "rank") || !strings.Contains(text, "failed: no memory") || !strings.Contains(text, "failed: no data") || !strings.Contains(text, tt.monitor) {
+		if text := r.String(); !strings.Contains(text, "rank") || !strings.Contains(text, "failed: no memory") || !strings.Contains(text, "failed: panic: no data") || !strings.Contains(text, "index out of range [7]") || !strings.Contains(text, "search_test.go:") || !strings.Contains(text, tt.monitor) {
 			t.Errorf("got\n%s", text)
 		}
 	}
@@ -184,6 +188,11 @@ func TestTrials(t *testing.T) {
 	}
 	if l, err := s.List("net-"); err != nil || len(l) > 0 {
 		t.Errorf("got arrays %v, %v, want none of the copy", l, err)
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	if c, err := (RangeTest{}).Run(net.WithContext(over), data); !errors.Is(err, context.Canceled) || c == nil || !c.Stopped || len(c.Rates) > 0 {
+		t.Errorf("a net whose context has ended: got %v, %v, want no steps", c, err)
 	}
 	warm := optim.Scheduled{Optimizer: optim.SGD{}, Schedule: optim.Warmup{Steps: 1000}}
 	for _, o := range []optim.Optimizer{warm, optim.Groups{Optimizer: optim.EMA{Optimizer: warm}, Groups: []optim.Group{{Names: []string{"*/biases"}, Optimizer: warm}}}} {
@@ -309,6 +318,20 @@ func TestKFold(t *testing.T) {
 		return fit.New("other", models.Net{Layers: conv.Model().Layers}, fit.Config{Session: s, FirstLook: true}).Fit(f.Train, fit.Train{Quiet: true})
 	}); err != nil {
 		t.Error(err)
+	}
+	histories, err = KFold(net, data, 2, 1, func(f Fold) (*fit.History, error) {
+		if f.Number == 2 {
+			panic("of the second")
+		}
+		return &fit.History{}, nil
+	})
+	if err == nil || len(histories) != 1 || !strings.Contains(err.Error(), "fold 2 of 2: panic: of the second") || !strings.Contains(err.Error(), "search_test.go:") {
+		t.Errorf("a panic: got %d histories, %v, want the first fold's", len(histories), err)
+	}
+	over, end := context.WithCancel(t.Context())
+	histories, err = KFold(net.WithContext(over), data, 2, 1, func(Fold) (*fit.History, error) { end(); return &fit.History{}, nil })
+	if !errors.Is(err, context.Canceled) || len(histories) != 1 {
+		t.Errorf("a context that ends in a fold: got %d histories, %v, want that one", len(histories), err)
 	}
 	broken := errors.New("broken")
 	if _, err := KFold(net, data, 2, 1, func(Fold) (*fit.History, error) { return nil, broken }); !errors.Is(err, broken) || !strings.Contains(err.Error(), "fold 1 of 2") {

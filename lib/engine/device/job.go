@@ -44,7 +44,7 @@ type progress struct {
 	worse   int     // periods since; -1-k before the first finite one and after k others
 	saving  bool    // a snapshot of it is being written
 	held    bool    // it waits for devices: paused, but on disk it runs, so that the next worker continues it
-	tries   int     // how often it has gone on from the same place after a crash
+	attempts
 }
 
 // jobMoment is where a job was at the moment of a snapshot.

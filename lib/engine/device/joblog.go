@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -20,6 +21,7 @@ type jobLog struct {
 	mu      sync.Mutex // protects following
 	f       *os.File
 	ends    []int64 // of the lines
+	written int     // lines that the file had when it was opened, also beyond those that were read
 	newest  map[string]wire.JobEntry
 	changed chan struct{} // closed at the next change
 }
@@ -62,7 +64,14 @@ func (l *jobLog) open(path string, n int) (err error) {
 		l.ends = append(l.ends, l.end()+int64(len(line)))
 		l.newest[e.Name] = e
 	}
-	return nil
+	l.written = len(l.ends)
+	for rest := bufio.NewReader(io.NewSectionReader(l.f, l.end(), math.MaxInt64-l.end())); ; l.written++ {
+		if _, err := rest.ReadSlice('\n'); err == bufio.ErrBufferFull {
+			l.written-- // of a long line
+		} else if err != nil {
+			return nil // what follows is cut
+		}
+	}
 }
 
 // cut removes from the file what comes after the entries that were read.
@@ -161,7 +170,22 @@ type jobFile struct {
 	Body  *wire.JobBody
 	Info  wire.JobInfo
 	Began jobMoment // where it was when its state was written
-	Tries int       // how often it has gone on from there after a crash
+	attempts
+}
+
+// attempts are how often a job has continued from one place after the worker's end, and how many
+// entries its log ever had then. One that comes further each time does not kill the worker: it
+// loses hosts, or the machine.
+type attempts struct {
+	Tries, Furthest int
+}
+
+// next are the attempts when a job continues at a moment, with so many entries in its log.
+func (f jobFile) next(at jobMoment, written int) attempts {
+	if at.Place != f.Began.Place || written > f.Furthest {
+		return attempts{1, written}
+	}
+	return attempts{f.Tries + 1, f.Furthest}
 }
 
 // jobPath is the beginning of a job's files.
@@ -192,7 +216,7 @@ func (j *runner) store(state wire.JobState) {
 		return
 	}
 	j.w.mu.Lock()
-	f := jobFile{j.body, j.info(), jobMoment{j.place, j.log.count(), j.best, j.worse}, j.tries}
+	f := jobFile{j.body, j.info(), jobMoment{j.place, j.log.count(), j.best, j.worse}, j.attempts}
 	j.w.mu.Unlock()
 	f.Info.State = state
 	err := wire.PrivateDir(a.dir)

@@ -43,8 +43,8 @@ func decodeJob(b []byte) (f jobFile, err error) {
 	return f, err
 }
 
-// maxTries is how often a job is resumed from one step: it may be what kills the
-// worker.
+// maxTries is how often a job is resumed from one place without coming further than before: it may
+// be what kills the worker.
 const maxTries = 3
 
 // readJobs reads the jobs of a space, and makes those that had not ended ready to continue
@@ -183,15 +183,14 @@ func (w *Worker) reviveJobs(s *space, l []*revival) (lost []string) {
 		}
 		if v.state.Over() {
 			j.place = f.Info.Place
-		} else if v.at.Place == f.Began.Place {
-			j.tries = f.Tries
+		} else if v.state == wire.JobRuns && j.lacks == "" {
+			j.attempts = f.next(v.at, v.log.written)
+		} else {
+			j.attempts = f.attempts
 		}
-		if v.state == wire.JobRuns && j.lacks == "" {
-			j.tries++
-		}
-		if !v.state.Over() && j.tries > maxTries {
-			j.state, j.err = wire.JobFailed, wire.Errorf(wire.ExecuteError, "the worker has died %d times at this place of the job", maxTries).
-				WithHint("start it again when the cause is known; the session's log has the workers' last words")
+		if !v.state.Over() && j.Tries > maxTries {
+			j.state, j.err = wire.JobFailed, wire.Errorf(wire.ExecuteError, "the worker has died %d times since the last snapshot of the job, the last %d times without coming further", j.Tries, maxTries).
+				WithHint("%s has the workers' last words; the arrays are those of the snapshot, so that starting the job again, as with net.FitJob, continues from there; a smaller batch needs less memory", LogPath())
 		}
 		w.mu.Lock()
 		s.jobs[f.Info.Name] = j
