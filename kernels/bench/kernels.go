@@ -146,6 +146,16 @@ func kernelOps() []kernels.Op {
 			kernels.Softmax{Batch: 100, Classes: 10, X: k, G: k}, kernels.Softmax{Batch: 77, Classes: 1000, X: k, G: k},
 			kernels.CrossEntropy{Rows: 513, Classes: 50257, X: k}, kernels.CrossEntropy{Rows: 3, Classes: 4096, X: k},
 			kernels.CrossEntropy{Rows: 2048, Classes: 50304, X: k, Gradient: true}, kernels.CrossEntropy{Rows: 3, Classes: 1025, X: k, Gradient: true})
+		for i, rows := range []int{1, 4, 3, 32, 7} {
+			f := kernels.FewRows{Rows: rows, In: []int{768, 33, 2048, 768, 100}[i], Units: [][3]int{{768, 768, 768}, {17}, {5, 64}, {3072}, {40, 7, 9}}[i], X: k, W: k, Scale: k, Epsilon: 1e-5}
+			f.Norm, f.Offset, f.Biases, f.Residual = rows <= kernels.MostNormalRows, i == 0, i != 2, i == 1
+			f.Act = acts[i%len(acts)]
+			l = append(l, f)
+		}
+		for _, c := range []kernels.CachedAttention{{Rows: 1, Heads: 12, Groups: 12, Size: 64, Slots: 384}, {Rows: 3, Heads: 8, Groups: 2, Size: 80, Slots: 100, SoftCap: 5}, {Rows: 32, Heads: 4, Groups: 4, Size: 33, Slots: 77, Window: 9}} {
+			c.X, c.Scale = k, 0.125
+			l = append(l, c)
+		}
 		for i, act := range activations.All()[1:] {
 			s := [][2]int{{8192, 3072}, {1, 33}, {77, 1024}, {513, 5000}}[i%4]
 			a := kernels.Activation{Rows: s[0], Width: s[1], Act: act, NoBias: i%3 == 1, X: k}

@@ -91,7 +91,7 @@ func (n *Net) decodeProgram(l *cacheLayout, rows, slots int, s sampling.Sampling
 		p := t.content(rows, slots, "last")
 		left := Parameter(t.g, "left", shapes.Make(dtypes.Int32, rows))
 		d := t.drawing(rows, s)
-		t.set(variables)
+		t.setOnce(variables)
 		none := AddScalar(d.none, -1)
 		state := append(append([]*Node{}, cache...), p.at, p.position, p.more)
 		out := d.loop(left, state, func(i *Node, state []*Node, active *Node) (*Node, func(written, token *Node) []*Node) {
@@ -154,7 +154,7 @@ func (n *Net) windowProgram(rows, length int, single bool, s sampling.Sampling) 
 		window, size := Parameter(t.g, "window", shape), Parameter(t.g, "size", shapes.Make(dtypes.Int32, rows))
 		left := Parameter(t.g, "left", shapes.Make(dtypes.Int32, rows))
 		d := t.drawing(rows, s)
-		t.set(variables)
+		t.setOnce(variables)
 		column, row, one := Iota(t.g, shape, 1), Iota(t.g, shapes.Make(dtypes.Int32, rows, 1), 0), AddScalar(d.none, 1)
 		wide := func(x *Node) *Node { return BroadcastToDims(InsertAxes(x, -1), rows, length) }
 		full := AddScalar(d.none, float64(length))

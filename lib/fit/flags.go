@@ -32,15 +32,16 @@ func (n *Net) madeFor(devices int, name string, f func(t *trace) []*Node) (*sess
 	return n.compile(p, nil)
 }
 
-// inPlace says whether a program takes the memory of most of its parameters.
-func inPlace(donate []bool) bool {
+// inPlace says whether a program takes the memory of most of its parameters, or has a loop and
+// takes that of some.
+func inPlace(p *hlo.Program, donate []bool) bool {
 	taken := 0
 	for _, d := range donate {
 		if d {
 			taken++
 		}
 	}
-	return 2*taken > len(donate)
+	return 2*taken > len(donate) || taken > 0 && p.Has("while")
 }
 
 // flags are XLA's options for a program.
@@ -54,7 +55,7 @@ func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 			flags[name] = value
 		}
 	}
-	for name, value := range plan.Flags(n.target, p, inPlace(donate), n.oneDNN()) {
+	for name, value := range plan.Flags(n.target, p, inPlace(p, donate), n.oneDNN()) {
 		set(name, value)
 	}
 	return flags

@@ -197,6 +197,22 @@ func (t *trace) set(values []*Node) {
 	}
 }
 
+// setOnce is set for a loop whose turns read the values: narrow ones are made before it, as XLA
+// would not have it.
+func (t *trace) setOnce(values []*Node) {
+	t.set(values)
+	if !t.net.config.narrows() {
+		return
+	}
+	var narrow []*Node
+	for _, v := range t.net.layout.variables {
+		narrow = append(narrow, t.variable(v).NodeValue(t.g))
+	}
+	for i, x := range OptimizationBarriers(narrow...) {
+		t.variable(t.net.layout.variables[i]).SetNodeValue(x)
+	}
+}
+
 // apply builds the net on a batch, with the values that set gave. What it
 // returns is float32.
 func (t *trace) apply(in models.Inputs, training bool) *Node {

@@ -33,7 +33,7 @@ func fewRows(f xla.FewRows) (op kernels.FewRows, is bool) {
 	d, first := f.X.Shape().Dimensions, f.Layers[0]
 	op = kernels.FewRows{
 		Rows: d[0], In: d[1], Norm: f.Scale != nil, Offset: f.Offset != nil, Epsilon: f.Epsilon,
-		Biases: first.Biases != nil, Residual: f.Residual != nil, X: f.X.DType(), W: first.W.DType(), Scale: f.X.DType(),
+		Biases: first.Biases != nil, Residual: f.Residual != nil, X: f.X.DType(), W: first.W.DType(),
 	}
 	if f.Scale != nil {
 		op.Scale = f.Scale.DType()

@@ -158,6 +158,10 @@ func FormOf(op kernels.Op) (Form, error) {
 		return norm(op, false), nil
 	case kernels.NormGradient:
 		return norm(op.Norm, true), nil
+	case kernels.FewRows:
+		return fewRows(op), nil
+	case kernels.CachedAttention:
+		return cachedAttention(op), nil
 	case kernels.Activation:
 		return activation(op, false), nil
 	case kernels.ActivationGradient:
@@ -198,6 +202,10 @@ func Compute(op kernels.Op) dtypes.DType {
 	case kernels.Norm:
 		return cmp.Or(op.X, dtypes.Float32)
 	case kernels.NormGradient:
+		return cmp.Or(op.X, dtypes.Float32)
+	case kernels.FewRows:
+		return cmp.Or(op.X, dtypes.Float32)
+	case kernels.CachedAttention:
 		return cmp.Or(op.X, dtypes.Float32)
 	case kernels.Activation:
 		return cmp.Or(op.X, dtypes.Float32)

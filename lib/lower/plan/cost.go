@@ -35,7 +35,7 @@ func Unlooped(t lower.Target, convolves bool) bool { return t.CPU() && convolves
 // Flags are XLA's options for a program on a target, besides those that the user has set:
 // whether its kernels become CUDA graphs, and whether those run side by side, which is
 // good for small kernels. inPlace says whether the program takes the memory of most of
-// its parameters. Convolutions of cuDNN stay out of graphs: a worker that loads such a
+// its parameters, or has a loop and takes that of some, as one that generates a text. Convolutions of cuDNN stay out of graphs: a worker that loads such a
 // program from disk fails to capture a kernel that was never run.
 func Flags(t lower.Target, p *hlo.Program, inPlace, oneDNN bool) map[string]any {
 	switch convolves := p.Has("convolution"); {

@@ -62,12 +62,12 @@ func (f FewRows) tile() Tile {
 	for n > 16 && f.blocks(n) < 96 {
 		n /= 2
 	}
-	usual := Tile{N: n, K: 8192 / n, Warps: 8, Stages: 1}
+	usual := Tile{N: n, K: 16384 / n, Warps: 8, Stages: 1}
 	switch {
 	case f.Rows > MostNormalRows:
-		usual = Tile{N: n, K: 64, Split: 4, Warps: 4, Stages: 3}
+		usual = Tile{N: n, K: 256, Warps: 4, Stages: 3}
 	case f.Rows > 1:
-		usual.K = 4096 / n
+		usual.K = 8192 / n
 	}
 	t := f.Tile.or(usual)
 	t.M = triton.Cover(f.Rows, 16)
@@ -88,11 +88,15 @@ func (f FewRows) Tiles() []Tile {
 	tiles := []Tile{{}}
 	for _, n := range []int{16, 32, 64} {
 		if f.Rows > MostNormalRows {
-			tiles = append(tiles, Tile{N: n, K: 64, Warps: 4, Stages: 4}, Tile{N: n, K: 128, Warps: 4, Stages: 3}, Tile{N: n, K: 128, Warps: 8, Stages: 3})
+			for _, k := range []int{64, 128, 256} {
+				tiles = append(tiles, Tile{N: n, K: k, Warps: 4, Stages: 3}, Tile{N: n, K: k, Warps: 8, Stages: 3}, Tile{N: n, K: k, Warps: 4, Stages: 4})
+			}
 			continue
 		}
-		for _, numbers := range []int{16, 32} { // of weights, that a thread reads at a time
-			tiles = append(tiles, Tile{N: n, K: 128 * numbers / n, Warps: 4}, Tile{N: n, K: 256 * numbers / n, Warps: 8})
+		for _, numbers := range []int{16, 32, 64} { // of weights, that a thread reads at a time
+			for _, warps := range []int{4, 8, 16} {
+				tiles = append(tiles, Tile{N: n, K: 32 * warps * numbers / n, Warps: warps})
+			}
 		}
 	}
 	return distinct(tiles, func(t Tile) Tile { f.Tile = t; return f.tile() })
@@ -125,50 +129,71 @@ func (f FewRows) Kernel() triton.Kernel {
 		k.Inputs = append(k.Inputs, k.Outputs[0])
 	}
 	k.Body = func(b *triton.Block) {
-		rows := f.rows(b)
 		block, begin, input := b.ProgramID(0), 0, first
+		var parts []part
 		for i, units := range f.layers() {
-			// Blocks of other layers have no turns of the loop, and store nothing.
-			own := block.Sub(begin)
 			count := triton.Blocks(units, t.N)
+			own := block.Sub(begin)
 			mine := own.GreaterEqual(0).And(own.Less(count))
-			own = own.Max(0).Min(count - 1)
-			columns := stretch(b, own, t.N, units)
-			sums := rows(b.Input(input), columns, units, mine.Select(b.Full(dtypes.Int32, float64(f.In)), 0))
+			p := part{
+				mine: mine, columns: stretch(b, own.Max(0).Min(count-1), t.N, units), units: units, weights: b.Input(input), output: b.Output(i),
+				limit: mine.Select(b.Full(dtypes.Int32, float64(f.In)), 0),
+			}
 			input++
-			var biases triton.Value
 			if f.Biases {
-				biases = load(b.Input(input).At(columns.at), columns.mask()).To(dtypes.Float32)
+				p.biases = load(b.Input(input).At(p.columns.at), p.columns.mask()).To(dtypes.Float32)
 				input++
 			}
-			there := mine.Spread(t.N)
-			for _, s := range sums {
-				at, in, c := s.row.Mul(units), s.in, columns.at
-				stored := []triton.Value{there, columns.mask()}
-				y, more := s.sum, biases
+			if f.Rows <= MostNormalRows {
+				p.first = f.read(b, p, b.Zeros(dtypes.Int32)) // on its way while the rows are normalized
+			}
+			begin += count
+			parts = append(parts, p)
+		}
+		multiply := f.together
+		if f.Rows <= MostNormalRows {
+			multiply = f.oneByOne(b)
+		}
+		for _, p := range parts {
+			for _, s := range multiply(b, p) {
+				at, c, stored := s.row.Mul(p.units), p.columns.at, []triton.Value{p.mine.Spread(t.N), p.columns.mask()}
+				y, biases := s.sum, p.biases
 				if s.wide { // [rows columns]
-					c = c.Expand(0)
-					stored = []triton.Value{mine.Spread(1, 1), in}
-					if m := columns.mask(); !m.IsZero() {
-						stored = append(stored, m.Expand(0))
-					}
-					if f.Biases {
-						more = biases.Expand(0)
+					var in triton.Value
+					c, in = p.columns.row()
+					if stored = []triton.Value{p.mine.Spread(1, 1), s.in, in}; f.Biases {
+						biases = biases.Expand(0)
 					}
 				}
 				if f.Biases {
-					y = y.Add(more)
+					y = y.Add(biases)
 				}
 				y = activate(f.Act, y)
 				if f.Residual {
 					y = y.To(x).To(dtypes.Float32).Add(load(b.Input(input).At(at.Add(c)), stored...).To(dtypes.Float32))
 				}
-				store(b.Output(i).At(at.Add(c)), y, stored...)
+				store(p.output.At(at.Add(c)), y, stored...)
 			}
-			begin += count
 		}
 	}
 	return k
+}
+
+// part is a layer in a block. Blocks of other layers have no turns of its loop, and store nothing.
+type part struct {
+	mine                    triton.Value // the block is one of the layer's
+	columns                 span
+	units                   int
+	weights, biases, output triton.Value
+	limit                   triton.Value // rows of the weights; 0 if it is not
+	first                   triton.Value // the first tile of them
+}
+
+// read is a tile of weights from a row on.
+func (f FewRows) read(b *triton.Block, p part, k triton.Value) triton.Value {
+	depth := k.Add(b.Range(f.tile().K))
+	n, nIn := p.columns.row()
+	return load(p.weights.At(depth.Expand(1).Mul(p.units).Add(n)), depth.Less(p.limit).Expand(1), nIn)
 }
 
 // rowSum is the sums of a row, [columns], or those of all rows, [rows columns].
@@ -178,19 +203,8 @@ type rowSum struct {
 	wide    bool
 }
 
-// multiply makes the sums of some columns of weights, over the first so many rows of them.
-type multiply func(weights triton.Value, columns span, units int, depth triton.Value) []rowSum
-
-// rows prepares the rows.
-func (f FewRows) rows(b *triton.Block) multiply {
-	if f.Rows > MostNormalRows {
-		return f.together(b)
-	}
-	return f.oneByOne(b)
-}
-
 // oneByOne multiplies each row by tiles of weights, whose next one is on its way meanwhile.
-func (f FewRows) oneByOne(b *triton.Block) multiply {
+func (f FewRows) oneByOne(b *triton.Block) func(b *triton.Block, p part) []rowSum {
 	t := f.tile()
 	var less, factor []triton.Value // of each row: its mean, and what it is multiplied by
 	if f.Norm {
@@ -219,26 +233,17 @@ func (f FewRows) oneByOne(b *triton.Block) multiply {
 		}
 		return x.To(cmp.Or(f.W, dtypes.Float32)).To(dtypes.Float32)
 	}
-	return func(weights triton.Value, columns span, units int, limit triton.Value) (sums []rowSum) {
-		n, nIn := columns.row()
-		at := func(k triton.Value) (depth, in triton.Value) {
-			depth = k.Add(b.Range(t.K))
-			return depth, depth.Less(limit)
-		}
-		read := func(k triton.Value) triton.Value {
-			depth, in := at(k)
-			return load(weights.At(depth.Expand(1).Mul(units).Add(n)), in.Expand(1), nIn)
-		}
-		state := []triton.Value{read(b.Zeros(dtypes.Int32))}
+	return func(b *triton.Block, p part) (sums []rowSum) {
+		state := []triton.Value{p.first}
 		for range f.Rows {
 			state = append(state, b.Zeros(dtypes.Float32, t.K, t.N))
 		}
-		state = b.For(0, limit, t.K, state, func(k triton.Value, s []triton.Value) []triton.Value {
-			next := []triton.Value{read(k.Add(t.K))}
-			depth, in := at(k)
+		state = b.For(0, p.limit, t.K, state, func(k triton.Value, s []triton.Value) []triton.Value {
+			next := []triton.Value{f.read(b, p, k.Add(t.K))}
+			depth := k.Add(b.Range(t.K))
 			w := s[0].To(dtypes.Float32)
 			for r, sum := range s[1:] {
-				next = append(next, values(r, depth, in).Expand(1).Spread(t.K, t.N).MulAdd(w, sum))
+				next = append(next, values(r, depth, depth.Less(p.limit)).Expand(1).Spread(t.K, t.N).MulAdd(w, sum))
 			}
 			return next
 		})
@@ -250,23 +255,21 @@ func (f FewRows) oneByOne(b *triton.Block) multiply {
 }
 
 // together multiplies all rows at once.
-func (f FewRows) together(b *triton.Block) multiply {
+func (f FewRows) together(b *triton.Block, p part) []rowSum {
 	t := f.tile()
 	rows := stretch(b, b.Zeros(dtypes.Int32), t.M, f.Rows)
 	m, mIn := rows.column()
-	return func(weights triton.Value, columns span, units int, limit triton.Value) []rowSum {
-		n, nIn := columns.row()
-		sum := b.For(0, limit, t.K, []triton.Value{b.Zeros(dtypes.Float32, t.M, t.N)}, func(k triton.Value, s []triton.Value) []triton.Value {
-			depth := k.Add(b.Range(t.K))
-			var in, inRow, inColumn triton.Value
-			if f.In%t.K != 0 {
-				in = depth.Less(f.In)
-				inRow, inColumn = in.Expand(0), in.Expand(1)
-			}
-			x := load(b.Input(0).At(m.Mul(f.In).Add(depth.Expand(0))), mIn, inRow).To(cmp.Or(f.W, dtypes.Float32))
-			w := load(weights.At(depth.Expand(1).Mul(units).Add(n)), inColumn, nIn)
-			return []triton.Value{b.Dot(x, w, s[0], t.Rounding)}
-		})[0]
-		return []rowSum{{row: m, in: mIn, sum: sum, wide: true}}
-	}
+	n, nIn := p.columns.row()
+	sum := b.For(0, p.limit, t.K, []triton.Value{b.Zeros(dtypes.Float32, t.M, t.N)}, func(k triton.Value, s []triton.Value) []triton.Value {
+		depth := k.Add(b.Range(t.K))
+		var inRow, inColumn triton.Value
+		if f.In%t.K != 0 {
+			in := depth.Less(f.In)
+			inRow, inColumn = in.Expand(0), in.Expand(1)
+		}
+		x := load(b.Input(0).At(m.Mul(f.In).Add(depth.Expand(0))), mIn, inRow).To(cmp.Or(f.W, dtypes.Float32))
+		w := load(p.weights.At(depth.Expand(1).Mul(p.units).Add(n)), inColumn, nIn)
+		return []triton.Value{b.Dot(x, w, s[0], t.Rounding)}
+	})[0]
+	return []rowSum{{row: m, in: mIn, sum: sum, wide: true}}
 }

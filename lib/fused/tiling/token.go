@@ -1,0 +1,94 @@
+package tiling
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
+	"gaiden/lib/engine/triton/kernels"
+	"gaiden/lib/fused"
+	"gaiden/lib/lower/xla"
+	"gaiden/lib/models"
+)
+
+// fewRows is dense layers of few rows.
+func fewRows(f kernels.FewRows) Form {
+	x, w, vector := cmp.Or(f.X, dtypes.Float32), cmp.Or(f.W, dtypes.Float32), cmp.Or(f.Scale, dtypes.Float32)
+	all := []Input{{Shape: shapes.Make(x, f.Rows, f.In)}}
+	of := xla.FewRows{X: &Node{}, Epsilon: f.Epsilon}
+	input := func(there bool, fill Fill, d dtypes.DType, dims ...int) *Node {
+		if !there {
+			return nil
+		}
+		all = append(all, Input{Shape: shapes.Make(d, dims...), Fill: fill})
+		return of.X
+	}
+	of.Scale, of.Offset = input(f.Norm, Normal, vector, f.In), input(f.Offset, Normal, vector, f.In)
+	var act models.Act
+	if f.Act != kernels.Identity {
+		act = models.Acts[f.Act.Name()]
+	}
+	bytes, flops := 0.0, 0.0
+	for _, units := range f.Units {
+		if units > 0 {
+			of.Layers = append(of.Layers, models.Linear{W: input(true, Small, w, f.In, units), Biases: input(f.Biases, Normal, w, units), Act: act})
+			bytes, flops = bytes+float64(f.In*units*w.Size()), flops+2*float64(f.Rows*f.In)*float64(units)
+		}
+	}
+	of.Residual = input(f.Residual, Normal, x, f.Rows, f.Units[0])
+	return Form{Inputs: all, Bytes: bytes, FLOPs: flops, Build: func(o fused.Ops, in []*Node) []*Node {
+		if got := o.FewRows(of.With(slices.Clone(in))); got != nil {
+			return got
+		}
+		return of.With(slices.Clone(in)).Plain()
+	}}
+}
+
+// cachedAttention is attention of a token to a cache that is full but for its end.
+func cachedAttention(c kernels.CachedAttention) Form {
+	x := cmp.Or(c.X, dtypes.Float32)
+	cache := Input{Shape: shapes.Make(x, c.Rows, c.Groups, c.Slots, c.Size)}
+	one := func(heads int) Input { return Input{Shape: shapes.Make(x, c.Rows, 1, heads, c.Size)} }
+	place := c.Slots * 3 / 4
+	number := func(dims ...int) Input {
+		return Input{Shape: shapes.Make(dtypes.Int32, dims...), Fill: Below, Limit: 1}
+	}
+	return Form{
+		Inputs: []Input{one(c.Heads), one(c.Groups), one(c.Groups), cache, cache, number(c.Rows), number()},
+		Bytes:  2 * float64(cache.Shape.ByteSize()) * 3 / 4, FLOPs: 4 * float64(c.Rows*c.Heads*place*c.Size),
+		Build: func(o fused.Ops, in []*Node) []*Node {
+			g := in[0].Graph()
+			slots := Iota(g, shapes.Make(dtypes.Int32, c.Rows, c.Slots), 1)
+			at := models.CachePlace{
+				Position: AddScalar(in[5], float64(place)), Slot: AddScalar(in[6], float64(place)),
+				At: Where(LessOrEqual(slots, FillScalar(g, slots.Shape(), float64(place))), slots, FillScalar(g, slots.Shape(), -1)),
+			}
+			a := models.Attending{Scale: c.Scale, SoftCap: c.SoftCap, Window: c.Window}
+			if y, keys, values := o.AttendCached(in[0], in[1], in[2], in[3], in[4], at, a); y != nil {
+				return []*Node{y, keys, values}
+			}
+			return plainCached(in, at, a)
+		},
+	}
+}
+
+// plainCached is cachedAttention in GoMLX's operations.
+func plainCached(in []*Node, at models.CachePlace, a models.Attending) []*Node {
+	d := in[3].Shape().Dimensions
+	slots := Iota(in[0].Graph(), shapes.Make(dtypes.Int32, d...), 2)
+	put := func(all, one *Node) *Node {
+		return Where(Equal(slots, BroadcastToDims(at.Slot, d...)), BroadcastToDims(Reshape(one, d[0], d[1], 1, d[3]), d...), all)
+	}
+	keys, values := put(in[3], in[1]), put(in[4], in[2])
+	position := BroadcastToDims(InsertAxes(at.Position, -1), d[0], d[2])
+	seen := LogicalAnd(GreaterOrEqual(at.At, ZerosLike(at.At)), LessOrEqual(at.At, position))
+	if a.Window > 0 {
+		seen = LogicalAnd(seen, GreaterThan(at.At, AddScalar(position, -float64(a.Window))))
+	}
+	a.Window, a.KeySegments, a.QuerySegments = 0, ConvertDType(seen, dtypes.Int32), Ones(in[0].Graph(), shapes.Make(dtypes.Int32, d[0], 1))
+	first := func(x *Node) *Node { return TransposeAllAxes(x, 0, 2, 1, 3) }
+	return []*Node{models.Attend(in[0], first(keys), first(values), a), keys, values}
+}
