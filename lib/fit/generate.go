@@ -180,7 +180,8 @@ func (w *writing) chunk() int {
 	case token == 0:
 		return 8
 	}
-	return max(1, min(columns, int(2*lower.ChunkTime/token)))
+	turns := together(w.net.target)
+	return max(1, min(columns, int(2*lower.ChunkTime/token))/turns) * turns
 }
 
 // key is that of texts whose tokens take as long.

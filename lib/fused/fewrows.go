@@ -38,7 +38,7 @@ func fewRows(f xla.FewRows) (op kernels.FewRows, is bool) {
 	if f.Scale != nil {
 		op.Scale = f.Scale.DType()
 	}
-	if len(f.Layers) > len(op.Units) || op.Rows > kernels.MostRows || op.Norm && (op.Rows > kernels.MostNormalRows || op.In > kernels.LargestNorm) || !op.X.IsFloat() || op.X.Bits() > 32 {
+	if len(f.Layers) > len(op.Units) || op.Rows > kernels.MostRows || op.Norm && op.In > kernels.LargestNorm || !op.X.IsFloat() || op.X.Bits() > 32 {
 		return op, false
 	}
 	for i, l := range f.Layers {

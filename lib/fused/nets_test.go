@@ -112,7 +112,7 @@ func TestInference(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			net := models.Net{Name: "net", Input: tt.input, Layers: tt.layers}
 			weights := variables(t, net)
-			in := []*tensors.Tensor{random(1, f32(append([]int{2}, tt.input...)...), 1, 0)}
+			in := []*tensors.Tensor{random(1, f32(append([]int{1}, tt.input...)...), 1, 0)}
 			for i, w := range weights {
 				in = append(in, random(uint64(20+i), w.shape, 0.5, 0))
 			}

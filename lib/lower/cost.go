@@ -114,7 +114,7 @@ const (
 	// fewer a launch is most of the time.
 	leastActivation = 1 << 20
 	// fewRows is up to how many rows a dense layer takes as long as its weights are read.
-	fewRows = 32
+	fewRows = 4
 
 	// Matmuls on a GPU.
 

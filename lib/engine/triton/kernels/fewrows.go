@@ -9,11 +9,8 @@ import (
 	"gaiden/lib/engine/triton"
 )
 
-// MostRows is how many rows FewRows takes, and MostNormalRows how many it normalizes.
-const (
-	MostRows       = 32
-	MostNormalRows = 4
-)
+// MostRows is how many rows FewRows takes: more are a matmul, which cuBLAS does faster.
+const MostRows = 4
 
 // FewRows is up to three dense layers of few rows, as when a text is generated: what counts is
 // how fast the weights are read, and how few kernels there are. It normalizes the rows first with
@@ -23,8 +20,7 @@ const (
 //	         and biases [units] if Biases; residual [rows units] of x's type if Residual
 //	outputs: y [rows units] of x's type for each layer
 //
-// Up to MostNormalRows rows are multiplied in float32. More are a matmul whose factors have the
-// type of the weights; of float32 they are TF32.
+// Factors have the type of the weights, and their products are float32.
 type FewRows struct {
 	Rows, In     int
 	Units        [3]int // 0: there are fewer layers
@@ -56,26 +52,18 @@ func (f FewRows) blocks(n int) (count int) {
 	return count
 }
 
-// tile is the one that Kernel uses. There are as many blocks as leave few processors without one.
+// tile is the one that Kernel uses: narrow, where wider ones would leave most processors without a
+// block, and as deep as registers allow.
 func (f FewRows) tile() Tile {
-	n := 64
-	for n > 16 && f.blocks(n) < 96 {
-		n /= 2
+	usual := Tile{N: 32, K: 512, Warps: 8}
+	if f.blocks(32) < 64 {
+		usual = Tile{N: 16, K: 1024, Warps: 8}
 	}
-	usual := Tile{N: n, K: 16384 / n, Warps: 8, Stages: 1}
-	switch {
-	case f.Rows > MostNormalRows:
-		usual = Tile{N: n, K: 256, Warps: 4, Stages: 3}
-	case f.Rows > 1:
-		usual.K = 8192 / n
+	if f.Rows > 1 {
+		usual.K /= 2
 	}
 	t := f.Tile.or(usual)
-	t.M = triton.Cover(f.Rows, 16)
-	t.K = min(t.K, triton.Cover(f.In, 16))
-	if f.Rows <= MostNormalRows {
-		t.M, t.Split, t.Stages = f.Rows, 1, 1
-	}
-	t.Split = 1
+	t.M, t.K, t.Split, t.Stages = f.Rows, min(t.K, triton.Cover(f.In, 16)), 1, 1
 	return t
 }
 
@@ -87,14 +75,8 @@ func (f FewRows) Key() string {
 func (f FewRows) Tiles() []Tile {
 	tiles := []Tile{{}}
 	for _, n := range []int{16, 32, 64} {
-		if f.Rows > MostNormalRows {
-			for _, k := range []int{64, 128, 256} {
-				tiles = append(tiles, Tile{N: n, K: k, Warps: 4, Stages: 3}, Tile{N: n, K: k, Warps: 8, Stages: 3}, Tile{N: n, K: k, Warps: 4, Stages: 4})
-			}
-			continue
-		}
 		for _, numbers := range []int{16, 32, 64} { // of weights, that a thread reads at a time
-			for _, warps := range []int{4, 8, 16} {
+			for _, warps := range []int{4, 8} {
 				tiles = append(tiles, Tile{N: n, K: 32 * warps * numbers / n, Warps: warps})
 			}
 		}
@@ -144,35 +126,23 @@ func (f FewRows) Kernel() triton.Kernel {
 				p.biases = load(b.Input(input).At(p.columns.at), p.columns.mask()).To(dtypes.Float32)
 				input++
 			}
-			if f.Rows <= MostNormalRows {
-				p.first = f.read(b, p, b.Zeros(dtypes.Int32)) // on its way while the rows are normalized
-			}
+			p.first = f.read(b, p, b.Zeros(dtypes.Int32)) // on its way while the rows are normalized
 			begin += count
 			parts = append(parts, p)
 		}
-		multiply := f.together
-		if f.Rows <= MostNormalRows {
-			multiply = f.oneByOne(b)
-		}
+		values := f.values(b)
 		for _, p := range parts {
-			for _, s := range multiply(b, p) {
-				at, c, stored := s.row.Mul(p.units), p.columns.at, []triton.Value{p.mine.Spread(t.N), p.columns.mask()}
-				y, biases := s.sum, p.biases
-				if s.wide { // [rows columns]
-					var in triton.Value
-					c, in = p.columns.row()
-					if stored = []triton.Value{p.mine.Spread(1, 1), s.in, in}; f.Biases {
-						biases = biases.Expand(0)
-					}
-				}
+			for r, sum := range f.sums(b, p, values) {
+				y := sum
 				if f.Biases {
-					y = y.Add(biases)
+					y = y.Add(p.biases)
 				}
 				y = activate(f.Act, y)
+				at, there := p.columns.at.Add(r*p.units), []triton.Value{p.mine.Spread(t.N), p.columns.mask()}
 				if f.Residual {
-					y = y.To(x).To(dtypes.Float32).Add(load(b.Input(input).At(at.Add(c)), stored...).To(dtypes.Float32))
+					y = y.To(x).To(dtypes.Float32).Add(load(b.Input(input).At(at), there...).To(dtypes.Float32))
 				}
-				store(p.output.At(at.Add(c)), y, stored...)
+				store(p.output.At(at), y, there...)
 			}
 		}
 	}
@@ -196,16 +166,8 @@ func (f FewRows) read(b *triton.Block, p part, k triton.Value) triton.Value {
 	return load(p.weights.At(depth.Expand(1).Mul(p.units).Add(n)), depth.Less(p.limit).Expand(1), nIn)
 }
 
-// rowSum is the sums of a row, [columns], or those of all rows, [rows columns].
-type rowSum struct {
-	row, in triton.Value // of the output; in is the zero Value where all rows exist
-	sum     triton.Value
-	wide    bool
-}
-
-// oneByOne multiplies each row by tiles of weights, whose next one is on its way meanwhile.
-func (f FewRows) oneByOne(b *triton.Block) func(b *triton.Block, p part) []rowSum {
-	t := f.tile()
+// values normalizes the rows. They are what it returns: a row's from a depth on, as factors.
+func (f FewRows) values(b *triton.Block) func(r int, depth, in triton.Value) triton.Value {
 	var less, factor []triton.Value // of each row: its mean, and what it is multiplied by
 	if f.Norm {
 		all := stretch(b, b.Zeros(dtypes.Int32), triton.Cover(f.In, 1), f.In)
@@ -222,8 +184,7 @@ func (f FewRows) oneByOne(b *triton.Block) func(b *triton.Block, p part) []rowSu
 			less, factor = append(less, mean), append(factor, square.Like(1).Div(square.Sqrt()))
 		}
 	}
-	// values are a row's from a depth on, as factors.
-	values := func(r int, depth, in triton.Value) triton.Value {
+	return func(r int, depth, in triton.Value) triton.Value {
 		x := load(b.Input(0).At(depth.Add(r*f.In)), in).To(dtypes.Float32)
 		if f.Norm {
 			x = x.Sub(less[r]).Mul(factor[r]).Mul(load(b.Input(1).At(depth), in).To(dtypes.Float32))
@@ -233,43 +194,26 @@ func (f FewRows) oneByOne(b *triton.Block) func(b *triton.Block, p part) []rowSu
 		}
 		return x.To(cmp.Or(f.W, dtypes.Float32)).To(dtypes.Float32)
 	}
-	return func(b *triton.Block, p part) (sums []rowSum) {
-		state := []triton.Value{p.first}
-		for range f.Rows {
-			state = append(state, b.Zeros(dtypes.Float32, t.K, t.N))
-		}
-		state = b.For(0, p.limit, t.K, state, func(k triton.Value, s []triton.Value) []triton.Value {
-			next := []triton.Value{f.read(b, p, k.Add(t.K))}
-			depth := k.Add(b.Range(t.K))
-			w := s[0].To(dtypes.Float32)
-			for r, sum := range s[1:] {
-				next = append(next, values(r, depth, depth.Less(p.limit)).Expand(1).Spread(t.K, t.N).MulAdd(w, sum))
-			}
-			return next
-		})
-		for r, sum := range state[1:] {
-			sums = append(sums, rowSum{row: b.Full(dtypes.Int32, float64(r)), sum: sum.Sum(0)})
-		}
-		return sums
-	}
 }
 
-// together multiplies all rows at once.
-func (f FewRows) together(b *triton.Block, p part) []rowSum {
+// sums multiplies each row by tiles of weights, the next of which is on its way meanwhile.
+func (f FewRows) sums(b *triton.Block, p part, values func(r int, depth, in triton.Value) triton.Value) (sums []triton.Value) {
 	t := f.tile()
-	rows := stretch(b, b.Zeros(dtypes.Int32), t.M, f.Rows)
-	m, mIn := rows.column()
-	n, nIn := p.columns.row()
-	sum := b.For(0, p.limit, t.K, []triton.Value{b.Zeros(dtypes.Float32, t.M, t.N)}, func(k triton.Value, s []triton.Value) []triton.Value {
+	state := []triton.Value{p.first}
+	for range f.Rows {
+		state = append(state, b.Zeros(dtypes.Float32, t.K, t.N))
+	}
+	state = b.For(0, p.limit, t.K, state, func(k triton.Value, s []triton.Value) []triton.Value {
+		next := []triton.Value{f.read(b, p, k.Add(t.K))}
 		depth := k.Add(b.Range(t.K))
-		var inRow, inColumn triton.Value
-		if f.In%t.K != 0 {
-			in := depth.Less(f.In)
-			inRow, inColumn = in.Expand(0), in.Expand(1)
+		w := s[0].To(dtypes.Float32)
+		for r, sum := range s[1:] {
+			next = append(next, values(r, depth, depth.Less(p.limit)).Expand(1).Spread(t.K, t.N).MulAdd(w, sum))
 		}
-		x := load(b.Input(0).At(m.Mul(f.In).Add(depth.Expand(0))), mIn, inRow).To(cmp.Or(f.W, dtypes.Float32))
-		w := load(p.weights.At(depth.Expand(1).Mul(p.units).Add(n)), inColumn, nIn)
-		return []triton.Value{b.Dot(x, w, s[0], t.Rounding)}
-	})[0]
-	return []rowSum{{row: m, in: mIn, sum: sum, wide: true}}
+		return next
+	})
+	for _, sum := range state[1:] {
+		sums = append(sums, sum.Sum(0))
+	}
+	return sums
 }

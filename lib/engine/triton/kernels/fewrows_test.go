@@ -18,8 +18,7 @@ func TestFewRows(t *testing.T) {
 		{Rows: 1, In: 600, Units: [3]int{7, 64, 33}, Norm: true, Offset: true, Epsilon: 1e-5, Biases: true},
 		{Rows: 4, In: 70, Units: [3]int{20, 20}, Norm: true, Epsilon: 1e-6, Act: activations.SiLU, X: dtypes.BFloat16, W: dtypes.BFloat16, Scale: dtypes.BFloat16},
 		{Rows: 3, In: 16, Units: [3]int{1}, Residual: true, Biases: true},
-		{Rows: 5, In: 130, Units: [3]int{48}, Residual: true, Biases: true, Act: activations.ReLU},
-		{Rows: 32, In: 40, Units: [3]int{17, 30}, X: dtypes.BFloat16, W: dtypes.BFloat16},
+		{Rows: 2, In: 2100, Units: [3]int{48}, Residual: true, Biases: true, Act: activations.ReLU},
 		{Rows: 2, In: 1, Units: [3]int{3}, X: dtypes.BFloat16},
 	} {
 		low := f.X != dtypes.InvalidDType
@@ -62,11 +61,8 @@ func TestFewRows(t *testing.T) {
 			}
 		}
 		limit := 2e-6
-		switch {
-		case low:
+		if low {
 			limit = 6e-3
-		case f.Rows > MostNormalRows:
-			limit = 1e-3 // TF32
 		}
 		for _, tile := range f.Tiles() {
 			got := run(t, f.With(tile).(FewRows).Kernel(), in...)
