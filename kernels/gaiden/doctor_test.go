@@ -86,7 +86,7 @@ func TestDoctor(t *testing.T) {
 		{"plugin is text", func(t *testing.T, home string) {
 			os.WriteFile(home+"/x.so", []byte("hello, hello, hello, hello"), 0o600)
 			t.Setenv("GAIDEN_PLUGIN", home+"/x.so")
-		}, "plugin", "fail", "no shared library"},
+		}, "plugin", "fail", "not a shared library"},
 		{"plugin is for another processor", func(t *testing.T, home string) {
 			os.WriteFile(home+"/x.so", append([]byte("\x7fELF"), make([]byte, 60)...), 0o600)
 			t.Setenv("GAIDEN_PLUGIN", home+"/x.so")

@@ -176,7 +176,7 @@ func (n *Net) checkMetrics(labels bool) error {
 			b.Weight = Ones(t.g, shapes.Make(dtypes.Float32, y.Dimensions...))
 			x := m.Apply(b)
 			if want := shapes.Make(dtypes.Float32, m.sums); !x.Shape().Equal(want) {
-				panic(fmt.Errorf("it returns %s, want %s, for it has %d sums", x.Shape(), want, m.sums))
+				panic(fmt.Errorf("it returns %s, want %s, because it has %d sums", x.Shape(), want, m.sums))
 			}
 			return []*Node{x}
 		})

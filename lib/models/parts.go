@@ -36,7 +36,7 @@ func (p part) Title() (name, kind string) { return p.net.Name, "Net" }
 
 func (p part) Apply(scope *model.Scope, x *Node) *Node {
 	if d := x.Shape().Dimensions; x.Rank() == 0 || !slices.Equal(d[1:], p.net.Input) {
-		panic(fmt.Errorf("want an input of %v behind the batch", p.net.Input))
+		panic(fmt.Errorf("want an input of %v after the batch axis", p.net.Input))
 	}
 	return p.net.Apply(scope, x)
 }
