@@ -67,7 +67,7 @@ lib/sampling:                                                     the choice of 
 lib/fit/result: lib/timing/units                                  what training returns: values and their text
 lib/tensorboard:                                                  values in, event files out
 lib/runs: lib/engine/files, lib/fit/result, lib/tensorboard       histories in, folders of files out
-lib/fit/step: lib/models, lib/session                            steps of one's own, as they are written
+lib/fit/step: lib/models, lib/session                            steps of your own, as they are written
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
 lib/portable:                                                     runs exported nets, which carry its source with them
 lib/portable/record: lib/engine/hlo, lib/models, lib/portable     writes a net's calls down; hlo infers the shapes

@@ -154,7 +154,7 @@ func (n *Net) metricsFit(s *Set) error {
 }
 
 // checkMetrics says which metric does not fit labels or numbers as targets. It writes each
-// once, so that a function of one's own fails here and not in a training.
+// once, so that a function of your own fails here and not in a training.
 func (n *Net) checkMetrics(labels bool) error {
 	if len(n.config.Metrics) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"gaiden/lib/gradient"
 )
 
-// Own is an operation of one's own: a kernel for GPUs, and the same in GoMLX's
+// Own is an operation of your own: a kernel for GPUs, and the same in GoMLX's
 // ops for other devices. Inside of a model it is called like any op:
 //
 //	func swish(x *Node) *Node {

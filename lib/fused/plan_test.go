@@ -77,7 +77,7 @@ var ownKernel = triton.Kernel{
 	},
 }
 
-// TestCall puts a kernel of one's own into a graph.
+// TestCall puts a kernel of your own into a graph.
 func TestCall(t *testing.T) {
 	w := &writer{}
 	g := NewGraph(w, "call")

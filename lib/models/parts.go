@@ -11,7 +11,7 @@ import (
 )
 
 // Parts makes a Net of several, such as a generator and a critic, each with an Input of its
-// own. They do not follow each other: a training step of one's own, fit.Config.Step, says what
+// own. They do not follow each other: a training step of your own, fit.Config.Step, says what
 // goes into each. input is the dimensions of the examples; where these are several arrays, it is
 // nil, and the net gets Inputs:
 //
