@@ -69,7 +69,11 @@ func checkDirectories(context.Context) (out []finding) {
 		var fs syscall.Statfs_t
 		const noexec = 8                                              // ST_NOEXEC: programs of cells could not be started
 		if what == "cache" || what == "data" || what == "temporary" { // programs and plugins are run from there
-			for _, sub := range []string{"", "bin", "plugins", "programs", "src", "cells", "cells/binaries"} {
+			subs := []string{"", "bin", "plugins", "programs", "src", "cells", "cells/binaries"}
+			if what == "temporary" { // shared with others, who may not touch a new directory in it
+				subs = []string{".gaiden-doctor"}
+			}
+			for _, sub := range subs {
 				if err := wire.TrustedPath(filepath.Join(dir, sub)); err != nil && !errors.Is(err, os.ErrNotExist) {
 					out = append(out, bad(hintOf(err)+"; or name another with "+variable(what), "%s directory: %v", what, err))
 					break

@@ -52,7 +52,7 @@ else
     check "a page" grep -qE "<dd>([0-9]+) of \1 have run" "$debian/home/gaiden/.cache/gaiden/out/01-gaiden.html"
     check "nothing in the tree" inside gaiden 'cd ~/gaiden && test "$(ls -A | grep -cE "^(\.venv)$")" = 1 && ! find . -path ./.venv -prune -o -newer .venv/.gaiden -type f -print | grep .'
     check "again, and quickly" inside gaiden 'cd ~/gaiden && time timeout 120 scripts/run setup'
-    check "gaiden" inside gaiden '~/.local/share/gaiden/bin/gaiden info && ~/.local/share/gaiden/bin/gaiden session stop'
+    check "gaiden" inside gaiden '~/.local/share/gaiden/bin/gaiden info && ~/.local/share/gaiden/bin/gaiden doctor && ~/.local/share/gaiden/bin/gaiden session stop'
     [ "$suite" = bookworm ] || continue
     # image N: the Nth RUN of the image.
     image() { awk -v n="$1" '/^RUN /{i++} i == n {sub(/^RUN /, ""); print; if (!/\\$/) exit}' "$root/docker/Dockerfile.cpu"; }

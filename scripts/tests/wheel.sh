@@ -62,6 +62,7 @@ if [ "$bad" = 0 ]; then
   fi
   check "a net trains" says '^trained: loss' fresh "$one/lab/bin/python" "$cells" gaiden "$net"
   check "the doctor" says '^ok +kernelspec .*lab/share/jupyter' fresh "$one/lab/bin/gaiden" doctor
+  check "the doctor finds nothing that fails" bash -c '! grep ^fail "$0"' "$one/said"
   check "a kernelspec of another name" says 'kernelspec "Go \(trial\)"' fresh env PATH="$one/lab/bin:$(dirname "$(command -v go)"):/usr/bin:/bin" gaiden install -sys-prefix -name trial
   check "it runs" says '^41$' fresh "$one/lab/bin/python" "$cells" trial 'fmt.Println(40 + 1)'
   check "it is uninstalled" says "removed .*lab/share/jupyter/kernels/trial" bare "$one/lab/bin/gaiden" install -uninstall -prefix "$one/lab" -name trial
