@@ -106,7 +106,8 @@ def main():
     p.add_argument("notebooks", nargs="+", type=Path)
     a = p.parse_args()
     ok = all([run(n, a.out, a.inplace) for n in a.notebooks])
-    print("open JupyterLab with: scripts/run lab")
+    if Path(__file__).with_name("run").exists():  # not in a bundle
+        print("open JupyterLab with: scripts/run lab")
     sys.exit(0 if ok else 1)
 
 

@@ -40,7 +40,7 @@ func checkHome(context.Context) (out []finding) {
 	case home == "":
 		out = append(out, worse("export HOME, or the XDG_…_HOME variables", "HOME is not set: what is kept goes to %s", wire.HomeDir()))
 	case filepath.IsAbs(home) && (err != nil || !info.IsDir()):
-		out = append(out, worse("make that directory, or set HOME", "HOME is %s, which is no directory", home))
+		out = append(out, worse("make that directory, or set HOME", "HOME is %s, which is not a directory", home))
 	}
 	if len(out) == 0 {
 		out = []finding{good("%s", home)}
@@ -69,7 +69,11 @@ func checkDirectories(context.Context) (out []finding) {
 		var fs syscall.Statfs_t
 		const noexec = 8                                              // ST_NOEXEC: programs of cells could not be started
 		if what == "cache" || what == "data" || what == "temporary" { // programs and plugins are run from there
-			for _, sub := range []string{"", "bin", "plugins", "programs", "src", "cells", "cells/binaries"} {
+			subs := []string{"", "bin", "plugins", "programs", "src", "cells", "cells/binaries"}
+			if what == "temporary" { // shared with others, who may not touch a new directory in it
+				subs = []string{".gaiden-doctor"}
+			}
+			for _, sub := range subs {
 				if err := wire.TrustedPath(filepath.Join(dir, sub)); err != nil && !errors.Is(err, os.ErrNotExist) {
 					out = append(out, bad(hintOf(err)+"; or name another with "+variable(what), "%s directory: %v", what, err))
 					break
@@ -100,7 +104,7 @@ func variable(what string) string {
 func writable(dir string) error {
 	dir = nearest(dir)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return cmp.Or(err, fmt.Errorf("%s is no directory", dir))
+		return cmp.Or(err, fmt.Errorf("%s is not a directory", dir))
 	}
 	f, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
@@ -183,7 +187,7 @@ func checkPlugin(ctx context.Context) []finding {
 	defer f.Close()
 	machines := map[string]byte{"amd64": 62, "arm64": 183} // of ELF
 	if _, err := f.Read(head); err != nil || string(head[:4]) != "\x7fELF" {
-		return []finding{bad("fetch it again: remove it, then scripts/run", "%s is no shared library", p.Path)}
+		return []finding{bad("fetch it again: remove it, then scripts/run", "%s is not a shared library", p.Path)}
 	}
 	if want := machines[runtime.GOARCH]; want != 0 && head[18] != want {
 		return []finding{bad("name a plugin for "+runtime.GOARCH+" with GAIDEN_PLUGIN", "%s is for another processor", p.Path)}

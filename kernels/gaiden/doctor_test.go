@@ -86,7 +86,7 @@ func TestDoctor(t *testing.T) {
 		{"plugin is text", func(t *testing.T, home string) {
 			os.WriteFile(home+"/x.so", []byte("hello, hello, hello, hello"), 0o600)
 			t.Setenv("GAIDEN_PLUGIN", home+"/x.so")
-		}, "plugin", "fail", "no shared library"},
+		}, "plugin", "fail", "not a shared library"},
 		{"plugin is for another processor", func(t *testing.T, home string) {
 			os.WriteFile(home+"/x.so", append([]byte("\x7fELF"), make([]byte, 60)...), 0o600)
 			t.Setenv("GAIDEN_PLUGIN", home+"/x.so")
@@ -132,6 +132,12 @@ func TestDoctor(t *testing.T) {
 			os.Chmod(home+"/tmp", 0o777)
 			t.Setenv("TMPDIR", home+"/tmp")
 		}, "directories", "fail", "/tmp can be changed by everybody"},
+		{"temporary directory is shared, as /tmp is", func(t *testing.T, home string) {
+			os.MkdirAll(home+"/tmp/src", 0o700)
+			os.Chmod(home+"/tmp/src", 0o777) // somebody else's, which Gaiden does not use
+			os.Chmod(home+"/tmp", os.ModeSticky|0o777)
+			t.Setenv("TMPDIR", home+"/tmp")
+		}, "directories", "ok", "all can be written to"},
 		{"wrong device", func(t *testing.T, _ string) { t.Setenv("GAIDEN_DEVICE", "tpu") }, "plugin", "fail", "tpu"},
 		{"GPU that is not there", func(t *testing.T, _ string) {
 			if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {

@@ -63,7 +63,7 @@ func fmtMain(args []string, stdout, stderr io.Writer) error {
 // readNotebook reads a file that may be a notebook.
 func readNotebook(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, fmt.Errorf("it is no regular file (%s): want a notebook", info.Mode().Type()) // a pipe would be waited for
+		return nil, fmt.Errorf("it is not a regular file (%s): want a notebook", info.Mode().Type()) // a pipe would be waited for
 	}
 	data, err := os.ReadFile(path)
 	if pe, is := errors.AsType[*os.PathError](err); is {

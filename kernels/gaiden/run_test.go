@@ -43,7 +43,7 @@ func TestRunRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := runMain([]string{pipe}, &out, &out); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if err := runMain([]string{pipe}, &out, &out); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("pipe: got %v, want it refused", err)
 	}
 }

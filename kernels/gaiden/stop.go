@@ -66,7 +66,7 @@ func stopSession(stdout io.Writer) error {
 		}
 	}
 	if free, _ := unlocked(); free { // the process that the lock names has ended, and its number may be another's
-		return wire.Errorf(wire.Unavailable, "what listens at %s is no session of this machine's gaiden: %v", wire.SocketPath(), err).
+		return wire.Errorf(wire.Unavailable, "what listens at %s is not a session of this machine's gaiden: %v", wire.SocketPath(), err).
 			WithHint("end that program yourself, or name another socket with GAIDEN_SOCKET")
 	}
 	// It does not understand us, it hangs, or its socket has been removed: end it by

@@ -317,7 +317,7 @@ func (e *Encoder) targets(t *Table) (any, error) {
 		y := make([]float32, t.Len())
 		for i := range y {
 			if c.missing(i) || math.IsInf(c.Numbers[i], 0) {
-				return nil, t.wrong(c, i, "missing", "a number, for it is the target")
+				return nil, t.wrong(c, i, "missing", "a number, because it is the target")
 			}
 			y[i] = float32((c.Numbers[i] - e.Scale.Mean) / e.Scale.Deviation)
 		}

@@ -14,7 +14,7 @@ type Examples struct {
 	X any
 	// Y is the targets: labels from 0 as []int32 or other integers, one an example or
 	// position, or floats, as many an example as the net returns. CrossEntropy takes one-hot
-	// rows too, other losses integers. [SameX]: the examples. nil: for losses of one's own.
+	// rows too, other losses integers. [SameX]: the examples. nil: for losses of your own.
 	Y any
 	// V is weights, 0 or more, of examples or of each label or number of Y: the loss is the
 	// weighted mean.

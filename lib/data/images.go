@@ -42,7 +42,7 @@ func (s *ImageSet) Names(labels []int32) []string { return namesOf(s.Classes, la
 
 const imageFiles = "PNG, JPEG or GIF files"
 
-// Read reads the folder. A file that is no image is an error, but for those whose names begin
+// Read reads the folder. A file that is not an image is an error, but for those whose names begin
 // with a dot.
 func (o Images) Read(dir string) (*ImageSet, error) {
 	f, s, err := o.open(dir)

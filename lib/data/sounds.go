@@ -38,7 +38,7 @@ func (s *SoundSet) HTML() string {
 // Names are the classes of labels, such as a prediction's.
 func (s *SoundSet) Names(labels []int32) []string { return namesOf(s.Classes, labels) }
 
-// Read reads the folder. A file that is no WAV is an error, but for those whose names begin
+// Read reads the folder. A file that is not a WAV file is an error, but for those whose names begin
 // with a dot.
 func (o Sounds) Read(dir string) (*SoundSet, error) {
 	f, s, err := o.open(dir)

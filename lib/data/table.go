@@ -204,7 +204,7 @@ func (t *Table) Categorical(names ...string) (*Table, error) {
 	return &other, nil
 }
 
-// Parse makes numbers of a column of text, with a function of one's own. Missing values stay
+// Parse makes numbers of a column of text, with a function of your own. Missing values stay
 // missing.
 func (t *Table) Parse(name string, number func(text string) (float64, error)) (*Table, error) {
 	c := t.Column(name)

@@ -44,7 +44,7 @@ func TestCSVForms(t *testing.T) {
 		{"commas at the ends of lines", CSV{}, "a,b,\n1,2,\n3,4,\n", "a numbers 1|3; b numbers 2|4"},
 		{"names with commas and quotes", CSV{}, "Name,Age\n\"Braund, Mr. Owen \"\"Ow\"\"\",22\n", `Name text Braund, Mr. Owen "Ow"; Age numbers 22`},
 		{"missing values", CSV{}, "a,b\nNaN,x\n-,N/A\n,null\n1e3,NA\n", "a numbers |||1000; b text x|||"},
-		{"missing values of one's own", CSV{Missing: []string{"none"}}, "a\nnone\nNA\n", "a text |NA"},
+		{"missing values of your own", CSV{Missing: []string{"none"}}, "a\nnone\nNA\n", "a text |NA"},
 		{"bools", CSV{}, "a\ntrue\nfalse\n", "a text true|false"},
 		{"long integers", CSV{}, "id\n9007199254740993\n9007199254740992\n", "id text 9007199254740993|9007199254740992"},
 		{"long integers that a float64 has", CSV{}, "id\n9007199254740992\n18014398509481984\n", "id numbers 9.0072e+15|1.80144e+16"},

@@ -254,7 +254,7 @@ func TestONNXRefuses(t *testing.T) {
 	}
 }
 
-// scatters is a layer of one's own.
+// scatters is a layer of your own.
 type scatters struct{}
 
 func (scatters) Title() (name, kind string) { return "counts", "Counts" }

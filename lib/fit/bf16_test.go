@@ -41,7 +41,7 @@ func TestBF16Refuses(t *testing.T) {
 	}{
 		{"function", models.Net{Name: "f", Function: tokens}.Listed().Layers[0], []float32{0.5, 50301}, "example 1 has the integer 50301"},
 		{"function of exact ids", models.Net{Name: "f", Function: tokens}.Listed().Layers[0], []float32{0.5, 256}, ""},
-		{"layer of one's own", frozen{models.Dense{Name: "d", Units: 1}}, []float32{0.5, 257}, "example 1 has the integer 257"},
+		{"layer of your own", frozen{models.Dense{Name: "d", Units: 1}}, []float32{0.5, 257}, "example 1 has the integer 257"},
 		{"a layer of models", models.Dense{Name: "d", Units: 1}, []float32{0.5, 257}, ""},
 	} {
 		net := models.Net{Name: "net", Input: []int{1}, Layers: []models.Layer{tt.layer, models.Dense{Name: "out", Units: 1}}}

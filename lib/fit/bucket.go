@@ -28,7 +28,7 @@ type bucket struct {
 }
 
 // buckets divides the layers. They are one bucket where there is not much to add up, or
-// where a function of one's own has variables whose layer is not known.
+// where a function of your own has variables whose layer is not known.
 func (n *Net) buckets(c plan.Part) []*bucket {
 	layers, whole := n.layerBuckets()
 	sizes := make([]int, len(layers))

@@ -149,7 +149,7 @@ func TestGradientsOfBadBatch(t *testing.T) {
 	}
 }
 
-// TestLossFuncWeights holds that targets of weight 0 may be NaN for a loss of one's own too.
+// TestLossFuncWeights holds that targets of weight 0 may be NaN for a loss of your own too.
 func TestLossFuncWeights(t *testing.T) {
 	s := open(t)
 	for name, of := range map[string]func(out, y *Node) *Node{

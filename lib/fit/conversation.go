@@ -191,7 +191,7 @@ func (c *conversation) find() error {
 	}
 	for i, t := range k.tokens {
 		if int(t) >= c.how.vocab {
-			return fmt.Errorf("the chat %q has a token %d, and the net has %d: want Restart, for the net has changed", c.Chat, t, c.how.vocab)
+			return fmt.Errorf("the chat %q has a token %d, and the net has %d: want Restart, because the net has changed", c.Chat, t, c.how.vocab)
 		}
 		if t >= 0 {
 			c.slot = max(c.slot, i%k.slots+1)

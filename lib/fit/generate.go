@@ -100,7 +100,7 @@ func (n *Net) prompts(prompt any, vocab int) (texts []string, tokens [][]int32, 
 	for r, l := range tokens {
 		for i, t := range l {
 			if t < 0 || int(t) >= vocab {
-				return nil, nil, fmt.Errorf("token %d of prompt %d is %d: want 0 to %d, for the net has %d tokens", i, r+1, t, vocab-1, vocab)
+				return nil, nil, fmt.Errorf("token %d of prompt %d is %d: want 0 to %d, because the net has %d tokens", i, r+1, t, vocab-1, vocab)
 			}
 		}
 	}

@@ -84,7 +84,7 @@ func languages(vocab int) map[string]models.Net {
 	block := func(b models.TransformerBlock) models.Layer {
 		return models.Repeat{Name: "block", Times: 2, Layer: b}
 	}
-	// A block of one's own, whose layers are those of package models.
+	// A block of your own, whose layers are those of package models.
 	own := models.Net{Name: "own", Input: []int{length}, Integers: true, Function: func(scope *model.Scope, in models.Inputs) *Node {
 		x := models.Call(scope, models.Embedding{Name: "tokens", Vocab: vocab, Units: units}, in["x"])
 		shared := models.Attention{Name: "attention", Heads: 3, Causal: true, RoPE: 100}
@@ -92,7 +92,7 @@ func languages(vocab int) map[string]models.Net {
 		x = Add(x, models.Call(scope, shared, models.Call(scope, models.LayerNorm{Name: "norm"}, x)))
 		return models.Call(scope, models.Dense{Name: "head", Units: vocab}, x)
 	}}
-	// A block of one's own in GoMLX, which knows nothing of caches.
+	// A block of your own in GoMLX, which knows nothing of caches.
 	plain := models.Net{Name: "plain", Input: []int{length}, Integers: true, Function: func(scope *model.Scope, in models.Inputs) *Node {
 		x := models.Call(scope, models.Embedding{Name: "tokens", Vocab: vocab, Units: units}, in["x"])
 		d := x.Shape().Dimensions

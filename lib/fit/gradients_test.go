@@ -12,7 +12,7 @@ import (
 	"gaiden/lib/optim"
 )
 
-// TestGradients holds that a loop of one's own over batches is Fit: the same losses and weights,
+// TestGradients holds that a loop of your own over batches is Fit: the same losses and weights,
 // with dropout and batch norm, clipped by the optimizer and by hand, and added up.
 func TestGradients(t *testing.T) {
 	s := open(t)

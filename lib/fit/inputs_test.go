@@ -181,7 +181,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// gap is a loss of one's own: of what the net returns without targets, or of targets of
+// gap is a loss of your own: of what the net returns without targets, or of targets of
 // another width.
 type gap struct{ targets int }
 

@@ -41,7 +41,7 @@ func TestWorthwhile(t *testing.T) {
 	}
 }
 
-// halving is an op of one's own whose tilings a CPU can try: plain graphs that give x. The
+// halving is an op of your own whose tilings a CPU can try: plain graphs that give x. The
 // usual one, 0, takes a third of the plain form's time, 1 is the fastest and wrong, 2 is refused,
 // and 3 is fast.
 type halving struct {
@@ -383,7 +383,7 @@ func TestNoSessionApart(t *testing.T) {
 	}
 }
 
-// relabelled is a loss of one's own.
+// relabelled is a loss of your own.
 type relabelled struct{ losses.CrossEntropy }
 
 // TestTuneComparesAgain holds that a time of the usual tilings from a less busy hour does not

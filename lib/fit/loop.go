@@ -97,7 +97,7 @@ func (t *trace) gather(n int, s *Set, sources []*Node, pick func(*Node) *Node) b
 			dims = a.shape.Dimensions[1:]
 		case s.labelled():
 			dims = net.positions()
-		case s.targets != shapes.Make(dtypes.Float32, net.output...).Size(): // for a loss of one's own
+		case s.targets != shapes.Make(dtypes.Float32, net.output...).Size(): // for a loss of your own
 			dims = []int{s.targets}
 		}
 		if x := Reshape(asNumbers(pick(sources[k])), append([]int{n}, dims...)...); a.name == "y" {

@@ -83,7 +83,7 @@ func largestBatch(batch int, state, kept, free int64) int {
 // batch, and for one of this size.
 func (n *Net) stepBytes(s *Set, batch int) (state, kept int64) {
 	if state = n.stateBytes(); n.config.Step != nil {
-		return state, 0 // a step of one's own has no forward pass that is known
+		return state, 0 // a step of your own has no forward pass that is known
 	}
 	p := &phaseWriter{net: n, data: s, batch: batch}
 	_, err := n.trace("memory", func(t *trace) []*Node {

@@ -154,7 +154,7 @@ func (n *Net) metricsFit(s *Set) error {
 }
 
 // checkMetrics says which metric does not fit labels or numbers as targets. It writes each
-// once, so that a function of one's own fails here and not in a training.
+// once, so that a function of your own fails here and not in a training.
 func (n *Net) checkMetrics(labels bool) error {
 	if len(n.config.Metrics) == 0 {
 		return nil
@@ -176,7 +176,7 @@ func (n *Net) checkMetrics(labels bool) error {
 			b.Weight = Ones(t.g, shapes.Make(dtypes.Float32, y.Dimensions...))
 			x := m.Apply(b)
 			if want := shapes.Make(dtypes.Float32, m.sums); !x.Shape().Equal(want) {
-				panic(fmt.Errorf("it returns %s, want %s, for it has %d sums", x.Shape(), want, m.sums))
+				panic(fmt.Errorf("it returns %s, want %s, because it has %d sums", x.Shape(), want, m.sums))
 			}
 			return []*Node{x}
 		})

@@ -289,11 +289,11 @@ func TestBadMetrics(t *testing.T) {
 	n := attach(t, s, "own", classifier(3, 3), Config{FirstLook: true, Metrics: []metrics.Metric{ownMetric{}}})
 	data := load(t, n, "points", points(20, 3, 3))
 	if _, err := n.FitJob(data, Train{}); err == nil || !strings.Contains(err.Error(), "which another process does not know") {
-		t.Errorf("a job with a metric of one's own: got %v, want an error", err)
+		t.Errorf("a job with a metric of your own: got %v, want an error", err)
 	}
 	h, err := n.Fit(data, Train{Batch: 7})
 	if err != nil || h.Last().Train.Metric("examples") != 20 {
-		t.Errorf("a metric of one's own: got %v, %v, want 20 examples", h, err)
+		t.Errorf("a metric of your own: got %v, %v, want 20 examples", h, err)
 	}
 }
 

@@ -105,7 +105,7 @@ type hooks struct {
 type Config struct {
 	Optimizer optim.Optimizer  // default: Adam{}
 	Loss      losses.Loss      // default: CrossEntropy for labels, MSE for numbers
-	Step      func(*step.Step) // a training step of one's own, in place of Loss, called while programs are written
+	Step      func(*step.Step) // a training step of your own, in place of Loss, called while programs are written
 	Metrics   []metrics.Metric
 	Seed      int64 // of the first weights, the order of examples, and dropout
 	// BF16 computes in bfloat16, F16 in float16 with a loss scale; weights and optimizer state stay

@@ -94,7 +94,7 @@ func unusable(t *testing.T, packed bool) {
 }
 
 // TestNotFiniteWrapped holds that no weight is written that is not finite, whatever is around
-// an optimizer of one's own, and where a schedule makes the steps endless.
+// an optimizer of your own, and where a schedule makes the steps endless.
 func TestNotFiniteWrapped(t *testing.T) {
 	s := open(t)
 	for name, o := range map[string]optim.Optimizer{
@@ -154,7 +154,7 @@ func TestNotFinitePooled(t *testing.T) {
 	}
 }
 
-// careless is a loss of one's own, which counts what has no weight.
+// careless is a loss of your own, which counts what has no weight.
 type careless struct{ losses.MSE }
 
 func (careless) Apply(out, y, _ *graph.Node) (loss, weight *graph.Node) {

@@ -34,7 +34,7 @@ func (n *Net) Phases(data *Set, batch int) (*phases.Step, error) {
 		return nil, fmt.Errorf("fit: %s: batch of %d from the %d examples of %s: want 1 or more, and no more than there are", n.name, batch, data.N, data.Name)
 	}
 	if n.config.Step != nil {
-		return nil, fmt.Errorf("fit: %s: phases of a net with Config.Step: got a step of one's own, want one of Config.Loss; %%timeit measures Fit", n.name)
+		return nil, fmt.Errorf("fit: %s: phases of a net with Config.Step: want a net with Config.Loss; %%timeit measures Fit", n.name)
 	}
 	p := &phaseWriter{net: n, data: data, batch: batch}
 	var all []*written

@@ -237,8 +237,8 @@ func TestPyTorchUnlike(t *testing.T) {
 		"an image of numbers":         {models.Net{Input: []int{12}, Layers: []models.Layer{models.Unflatten{Dims: image}, models.Conv2D{Name: "a", Channels: 1, Kernel: 2}}}, "a", ""},
 		"groups of another order":     {models.Net{Input: image, Layers: []models.Layer{models.Flatten{}, models.GroupNorm{Name: "a", Groups: 2}, dense("b")}}, "ab", ""},
 		"sums of sequences":           {models.Net{Input: []int{4, 3}, Layers: []models.Layer{models.Residual{Main: []models.Layer{models.Conv1D{Name: "c", Channels: 3, Kernel: 1}, models.LayerNorm{Name: "n"}}, Skip: []models.Layer{models.Conv1D{Name: "d", Channels: 3, Kernel: 1}}}, models.Flatten{}, dense("a")}}, "a", ""},
-		"a layer of one's own":        {models.Net{Input: image, Layers: []models.Layer{models.Flatten{}, ownLayer{}, dense("a")}}, "a", ""},
-		"a layer of one's own before": {models.Net{Input: image, Layers: []models.Layer{ownLayer{}, models.Flatten{}, dense("b")}}, "", "b/weights"},
+		"a layer of your own":         {models.Net{Input: image, Layers: []models.Layer{models.Flatten{}, ownLayer{}, dense("a")}}, "a", ""},
+		"a layer of your own before":  {models.Net{Input: image, Layers: []models.Layer{ownLayer{}, models.Flatten{}, dense("b")}}, "", "b/weights"},
 		"two ways in both directions": {models.Net{Input: []int{4, 3}, Layers: []models.Layer{models.Bidirectional{Name: "a", Layer: models.Sequential{Layers: []models.Layer{models.GRU{Name: "g", Units: 2}}}}}}, "a", ""},
 	} {
 		s, err := models.Summarize(&writer{}, tt.net)

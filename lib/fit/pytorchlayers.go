@@ -177,7 +177,7 @@ func (all rules) weighted(b *models.Built, in flow) flow {
 			in.order = alike(in.order, nil)
 		}
 		put("biases", "bias", nil)
-	default: // a layer of one's own, which may do anything
+	default: // a layer of your own, which may do anything
 		if in = in.settled(channelsLast); vector {
 			in.order = alike(in.order, nil)
 		}

@@ -22,7 +22,7 @@ type recipe struct {
 }
 
 // recipe writes the net down. Its error says what in it no other process can know: a
-// function, a layer or an optimizer of one's own.
+// function, a layer or an optimizer of your own.
 func (n *Net) recipe() (recipe, error) {
 	c := n.config
 	if c.Step != nil {

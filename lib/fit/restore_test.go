@@ -123,7 +123,7 @@ func TestRestoreAllOrNothing(t *testing.T) {
 		{"flat", append([]stored{shape(weight, 8), bias}, norm...), []string{"out.weight is [8], want [2 4]"}},
 		{"beyond float32", append([]stored{weight, {"out.bias", "F64", []int{2}, []float64{1, 1e39}}}, norm...), []string{`"out.bias": number 1 is 1e+39`}},
 		{"behind module.", named(func(s string) string { return "module." + s }, append(whole, counter)...),
-			[]string{"missing: out.weight [2 4]", "surplus: ", "module.out.weight [2 4]", `did you mean the names behind "module."?`, "model.module.state_dict()"}},
+			[]string{"missing: out.weight [2 4]", "surplus: ", "module.out.weight [2 4]", `did you mean the names after "module."?`, "model.module.state_dict()"}},
 		{"without their layer", named(func(s string) string { _, s, _ = strings.Cut(s, "."); return s }, weight, bias),
 			[]string{"surplus: ", "weight [2 4]"}},
 	} {

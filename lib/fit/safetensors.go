@@ -3,7 +3,7 @@ package fit
 // In a file a convolution's weight is [out in kernel kernel] and a dense layer's [out in]. Vectors
 // that are images for a Flatten or an Unflatten have PyTorch's order, channels first, wherever a
 // layer holds these; see features. An LSTM has zeros for the second of the two biases that nn.LSTM
-// adds. Variables of other layers, of those that a Function calls, of layers of one's own, and of
+// adds. Variables of other layers, of those that a Function calls, of layers of your own, and of
 // layers for whose inputs PyTorch has no order keep their names and layouts. Floats of any width
 // become float32; PyTorch's counters num_batches_tracked may be surplus.
 
@@ -22,7 +22,7 @@ import (
 
 // SaveWeights writes the variables as Evaluate uses them to a safetensors file, with
 // PyTorch's names and layouts or a map's. What PyTorch has no module for keeps its name and layout,
-// such as hidden/weights [in out]: what a Function or a layer of one's own makes, SpectralNorm, a
+// such as hidden/weights [in out]: what a Function or a layer of your own makes, SpectralNorm, a
 // Bidirectional of anything but LSTM, GRU and RNN.
 func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	n.mu.Lock()

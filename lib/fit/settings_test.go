@@ -91,7 +91,7 @@ func TestEveryNumber(t *testing.T) {
 	})
 }
 
-// custom is an optimizer of one's own.
+// custom is an optimizer of your own.
 type custom struct{ rate float64 }
 
 func (custom) Title() (string, []string) { return "custom", nil }

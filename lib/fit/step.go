@@ -157,7 +157,7 @@ func (w *stepWriter) Report(name string, value *Node) {
 	w.names, w.reports = append(w.names, name), append(w.reports, StopGradient(value))
 }
 
-// stepOutline is what is known of a step of one's own once it was written.
+// stepOutline is what is known of a step of your own once it was written.
 type stepOutline struct {
 	calls   []int // of Minimize, for each trained variable
 	losses  int   // calls of Minimize
@@ -216,7 +216,7 @@ func (w *stepWriter) call(s *step.Step) {
 	w.t.net.config.Step(s)
 }
 
-// step writes a step of one's own: of a training, or of a test.
+// step writes a step of your own: of a training, or of a test.
 func (t *trace) step(variables []*Node, b batch, train *stepTraining) *stepWriter {
 	t.set(variables)
 	if train != nil {
@@ -247,7 +247,7 @@ func (w *stepWriter) total() *Node {
 	return sum
 }
 
-// trainStep is train for a step of one's own.
+// trainStep is train for a step of your own.
 func (t *trace) trainStep(s *Set, variables, moments []*Node, b batch, rate, number *Node, c plan.Part) (next []*Node, row *Node) {
 	o, err := t.net.outline(s, c.Share())
 	if err != nil {
@@ -289,7 +289,7 @@ func (t *trace) accumulateStep(s *Set, variables []*Node, b batch, train *stepTr
 	return append(v, m...), f.row()
 }
 
-// scoreStep is score for a step of one's own: of a batch that counts in part, it is the mean
+// scoreStep is score for a step of your own: of a batch that counts in part, it is the mean
 // of all.
 func (t *trace) scoreStep(variables []*Node, b batch, mask *Node) *Node {
 	n := t.net.ordered(b.in)[0].Shape().Dimensions[0]
@@ -451,7 +451,7 @@ func (n *Net) attachPart() error {
 	return err
 }
 
-// stepTargets are targets for a step of one's own, whatever they are.
+// stepTargets are targets for a step of your own, whatever they are.
 func (n *Net) stepTargets(d Data, s *Set) (err error) {
 	v := reflect.ValueOf(d.Y)
 	kind := reflect.Invalid

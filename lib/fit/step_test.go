@@ -19,7 +19,7 @@ import (
 	"gaiden/lib/optim"
 )
 
-// TestStepIsUsual holds that a step of one's own that minimizes the loss of the net is the
+// TestStepIsUsual holds that a step of your own that minimizes the loss of the net is the
 // step without it: the same losses and weights, in a call and in a job.
 func TestStepIsUsual(t *testing.T) {
 	s := open(t)
@@ -295,7 +295,7 @@ func TestStepCounts(t *testing.T) {
 	}
 }
 
-// TestStepNotFinite holds that a step of one's own whose loss is no number ends the run, with the
+// TestStepNotFinite holds that a step of your own whose loss is no number ends the run, with the
 // example that is to blame and the weights from before.
 func TestStepNotFinite(t *testing.T) {
 	s := open(t)
@@ -321,7 +321,7 @@ func TestStepNotFinite(t *testing.T) {
 	}
 }
 
-// TestStepValues holds that V has numbers of any sign for a step of one's own, such as rewards of at
+// TestStepValues holds that V has numbers of any sign for a step of your own, such as rewards of at
 // most 0, one or several an example, with targets or without, also in a set that is found.
 func TestStepValues(t *testing.T) {
 	s := open(t)

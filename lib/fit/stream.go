@@ -22,8 +22,11 @@ import (
 func (n *Net) Stream(name string, all iter.Seq2[Data, error], buffer int) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if all == nil || buffer < 1 || buffer > mostBuffered {
-		return nil, fmt.Errorf("fit: stream %s with a buffer of %d examples, iterator there: %t: want an iterator, and 1 to %d examples", name, buffer, all != nil, mostBuffered)
+	if all == nil {
+		return nil, fmt.Errorf("fit: stream %s: the iterator is nil: want one, such as data.Batches", name)
+	}
+	if buffer < 1 || buffer > mostBuffered {
+		return nil, fmt.Errorf("fit: stream %s: buffer of %d examples: want 1 to %d", name, buffer, mostBuffered)
 	}
 	var first *Data
 	err := each(all, func(d Data, err error) error {

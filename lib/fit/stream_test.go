@@ -297,8 +297,8 @@ func TestStreamFaults(t *testing.T) {
 		buffer int
 		want   string
 	}{
-		{nil, 10, "iterator there: false"},
-		{inItems(d, 10), 0, "a buffer of 0 examples"},
+		{nil, 10, "the iterator is nil"},
+		{inItems(d, 10), 0, "buffer of 0 examples"},
 		{give(Data{}, broken), 10, "disk is on fire"},
 		{func(func(Data, error) bool) {}, 10, "the iterator gives no examples"},
 		{give(Data{X: make([]byte, 16)}, nil), 10, "Data has no Y"},

@@ -18,7 +18,7 @@ func TestTargets(t *testing.T) {
 	s := open(t)
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	type class int16
-	type own struct{ losses.MSE } // a loss of one's own
+	type own struct{ losses.MSE } // a loss of your own
 	x := make([]float32, 4)       // two examples
 	type row struct {
 		name  string
@@ -70,7 +70,7 @@ func TestTargets(t *testing.T) {
 		{"contrastive", 3, losses.Contrastive{}, []int{1000, -7}, nil, []int32(nil)},
 		{"contrastive numbers", 3, losses.Contrastive{}, []float32{1, 2}, nil, "got numbers as targets, want one label an example"},
 		{"CTC", 3, losses.CTC{}, []int{1, 2}, nil, "got a net that returns [3], want one that returns [steps classes]"},
-		{"weights of one's own", 1, own{}, []float32{1, 1}, []float32{1, 0}, []float32{1, 1}},
+		{"weights of your own", 1, own{}, []float32{1, 1}, []float32{1, 0}, []float32{1, 1}},
 		{"weights of labels", 3, nil, []int32{1, 1}, []float32{1, 1, 1}, "3 weights in V for 2 labels of 2 examples: want one for each target or example"},
 		{"strings", 1, nil, []string{"a", "b"}, nil, "targets are a []string: want labels as []int32"},
 		{"booleans", 2, losses.CrossEntropy{}, []bool{true, false}, nil, []int32{1, 0}},

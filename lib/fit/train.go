@@ -50,7 +50,7 @@ type Train struct {
 // within half a second with the history so far, and no error if the cell was stopped.
 func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 	ctx := n.Context()
-	if err := context.Cause(ctx); err != nil { // a loop of one's own around Fit ends, too
+	if err := context.Cause(ctx); err != nil { // a loop of your own around Fit ends, too
 		return nil, err
 	}
 	n.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"gaiden/lib/gradient"
 )
 
-// Own is an operation of one's own: a kernel for GPUs, and the same in GoMLX's
+// Own is an operation of your own: a kernel for GPUs, and the same in GoMLX's
 // ops for other devices. Inside of a model it is called like any op:
 //
 //	func swish(x *Node) *Node {
@@ -47,7 +47,7 @@ func (o Own) takes(in []*Node) error {
 	k := o.Kernel
 	switch {
 	case len(k.Outputs) != 1:
-		return fmt.Errorf("fused: kernel %s has %d outputs: want one in an operation of one's own", k.Name, len(k.Outputs))
+		return fmt.Errorf("fused: kernel %s has %d outputs: want one in a custom operation", k.Name, len(k.Outputs))
 	case len(in) == 0 || len(in) != len(k.Inputs):
 		return fmt.Errorf("fused: kernel %s got %d arrays: it takes %d", k.Name, len(in), len(k.Inputs))
 	}

@@ -16,10 +16,10 @@ import (
 	"gaiden/lib/gradient"
 )
 
-// doubled is an operation of one's own with the kernel of plan_test.
+// doubled is an operation of your own with the kernel of plan_test.
 func doubled(in ...*Node) *Node { return MulScalar(in[0], 2) }
 
-// TestOwn holds an operation of one's own to be the kernel on CUDA and its
+// TestOwn holds an operation of your own to be the kernel on CUDA and its
 // plain form elsewhere, with one gradient.
 func TestOwn(t *testing.T) {
 	own := Own{Kernel: ownKernel, Plain: doubled}
@@ -60,7 +60,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestOwnRefused holds what a kernel of one's own does not take, on any device, and that the
+// TestOwnRefused holds what a kernel of your own does not take, on any device, and that the
 // error says what it got and what it wants.
 func TestOwnRefused(t *testing.T) {
 	own := Own{Kernel: ownKernel, Plain: doubled}

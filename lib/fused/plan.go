@@ -106,7 +106,7 @@ func NewPlan(net models.Net) (*Plan, error) {
 		p.parts = append(p.parts, q)
 	}
 	if n := len(p.parts); n == 0 || p.parts[n-1].kind != "dense" || p.parts[n-1].act != kernels.Identity {
-		return nil, fmt.Errorf("fused: %s: its last layer is no Dense of [n inputs] without activation; train it without kernels", net.Name)
+		return nil, fmt.Errorf("fused: %s: its last layer is not a Dense of [n inputs] without activation: train it without kernels", net.Name)
 	}
 	p.parts[len(p.parts)-1].kind = "head"
 	return p, nil

@@ -27,9 +27,9 @@ func TestNewPlan(t *testing.T) {
 		{models.SeedCNN(), "conv conv with pooling|flatten flatten|dense dense|output head"},
 		{models.LeNet5(), "conv1 conv with pooling|conv2 conv with pooling|conv3 conv|flatten flatten|fc4 dense|fc5 head"},
 		{models.KerasCNN(), "conv2d conv|conv2d_1 conv with pooling|dropout GoMLX's ops: no kernel for Dropout|flatten flatten|dense dense|dropout_1 GoMLX's ops: no kernel for Dropout|dense_1 head"},
-		{models.SineLSTM(5, 10), "error: fused: SineLSTM: its last layer is no Dense of [n inputs] without activation; train it without kernels"},
-		{models.Net{Name: "open", Input: []int{4}, Layers: []models.Layer{models.Dense{Units: 3, Act: models.ReLU}}}, "error: fused: open: its last layer is no Dense of [n inputs] without activation; train it without kernels"},
-		{models.Net{Name: "function", Input: []int{4}, Function: func(_ *model.Scope, in models.Inputs) *Node { return in["x"] }}, "error: fused: function: its last layer is no Dense of [n inputs] without activation; train it without kernels"},
+		{models.SineLSTM(5, 10), "error: fused: SineLSTM: its last layer is not a Dense of [n inputs] without activation: train it without kernels"},
+		{models.Net{Name: "open", Input: []int{4}, Layers: []models.Layer{models.Dense{Units: 3, Act: models.ReLU}}}, "error: fused: open: its last layer is not a Dense of [n inputs] without activation: train it without kernels"},
+		{models.Net{Name: "function", Input: []int{4}, Function: func(_ *model.Scope, in models.Inputs) *Node { return in["x"] }}, "error: fused: function: its last layer is not a Dense of [n inputs] without activation: train it without kernels"},
 		{models.Net{Name: "own", Input: []int{4}, Layers: []models.Layer{models.Dense{Name: "a", Units: 3, Act: func(x *Node) *Node { return x }}, models.Dense{Name: "b", Units: 3}}},
 			"a GoMLX's ops: an activation without a kernel|b head"},
 	} {
@@ -77,7 +77,7 @@ var ownKernel = triton.Kernel{
 	},
 }
 
-// TestCall puts a kernel of one's own into a graph.
+// TestCall puts a kernel of your own into a graph.
 func TestCall(t *testing.T) {
 	w := &writer{}
 	g := NewGraph(w, "call")

@@ -232,8 +232,7 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	return strings.ToValidUTF8(strings.Join(all, ""), "\uFFFD")
 }
 
-// Batch is texts as ids [n length], with padding behind them, and 1 for each id that is no
-// padding.
+// Batch is texts as ids [n length], with padding after them, and 1 for each id that is not padding.
 func (t *Tokenizer) Batch(length int, texts ...string) (ids, mask [][]int32, err error) {
 	for i, text := range texts {
 		l, err := t.Encode(text)

@@ -27,7 +27,7 @@ type CrossEntropy struct {
 
 func (CrossEntropy) Title() string { return "cross entropy" }
 
-// Plain says whether there are no settings.
+// Plain reports whether no setting is used.
 func (l CrossEntropy) Plain() bool {
 	return l.Smoothing == 0 && l.Gamma == 0 && !l.IgnoreNegative && l.ClassWeights == nil
 }

@@ -29,7 +29,7 @@ func Kinds() []any {
 	return []any{BinaryCrossEntropy{}, Contrastive{}, Cosine{}, CrossEntropy{}, CTC{}, Hinge{}, Huber{}, KLDivergence{}, MAE{}, MSE{}, Poisson{}, Visibility{}}
 }
 
-// Mean is a loss of a batch as a scalar, for a training step of one's own.
+// Mean is a loss of a batch as a scalar, for a training step of your own.
 func Mean(l Loss, out, y *Node) *Node {
 	loss, weight := l.Apply(out, y, nil)
 	if weight == nil {
@@ -38,7 +38,7 @@ func Mean(l Loss, out, y *Node) *Node {
 	return Div(ReduceAllSum(loss), ReduceAllSum(weight))
 }
 
-// OfBatch says whether a loss is no mean over examples that each have one: it cannot be
+// OfBatch says whether a loss is not a mean over the examples' own losses: it cannot be
 // computed of a batch in parts.
 func OfBatch(l Loss) bool {
 	switch l := l.(type) {

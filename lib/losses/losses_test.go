@@ -154,7 +154,7 @@ func TestSettings(t *testing.T) {
 		{Check(CrossEntropy{ClassWeights: []float64{1, -1}}, 0), "ClassWeights[1] is -1"}, {Check(CrossEntropy{ClassWeights: []float64{1}}, 2), "want one for each of 2 classes"},
 		{Check(CrossEntropy{ClassWeights: []float64{0, 0}}, 2), "more than 0 in all"}, {Check(CrossEntropy{ClassWeights: []float64{1, 2}, Smoothing: 0.1}, 2), ""},
 		{Check(BinaryCrossEntropy{Gamma: -1}, 0), "Gamma is -1"}, {Check(BinaryCrossEntropy{Positive: nan}, 0), "Positive is NaN"}, {Check(BinaryCrossEntropy{}, 0), ""},
-		{Check(CTC{Blank: 5}, 5), "Blank is 5"}, {Check(Contrastive{Temperature: nan}, 0), "Temperature is NaN"}, {Check(Func{Name: "f"}, 0), "Of is nil: true"}, {Check(CrossEntropy{Gamma: -1}, 0), "Gamma is -1"},
+		{Check(CTC{Blank: 5}, 5), "Blank is 5"}, {Check(Contrastive{Temperature: nan}, 0), "Temperature is NaN"}, {Check(Func{Name: "f"}, 0), "Of is nil"}, {Check(CrossEntropy{Gamma: -1}, 0), "Gamma is -1"},
 		{Check(Huber{Delta: -1}, 0), "Delta is -1"}, {Check(Huber{}, 0), ""},
 	} {
 		if tt.want == "" && tt.err != nil || tt.want != "" && (tt.err == nil || !strings.Contains(tt.err.Error(), tt.want)) {

@@ -1,6 +1,7 @@
 package losses
 
 import (
+	"errors"
 	"fmt"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -59,8 +60,11 @@ type Func struct {
 func (l Func) Title() string { return l.Name }
 
 func (l Func) check(int) error {
-	if l.Of == nil || l.Name == "" {
-		return fmt.Errorf("Name is %q, Of is nil: %t: want both", l.Name, l.Of == nil)
+	if l.Name == "" {
+		return errors.New("Name is empty: want one, under which the loss is shown")
+	}
+	if l.Of == nil {
+		return errors.New("Of is nil: want a function of the output and the targets")
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func classes(output shapes.Shape) int {
 	return output.Dimensions[output.Rank()-1]
 }
 
-// Check says which of a net's metrics is no use: without a name, with that of another one,
+// Check says which of a net's metrics cannot be used: without a name, with that of another one,
 // or with a setting that means nothing.
 func Check(all []Metric) error {
 	seen := map[string]bool{"loss": true}
@@ -133,7 +133,7 @@ func quotient(sums []float64) float64 {
 	return sums[0] / sums[1]
 }
 
-// Func is the mean of a function of one's own.
+// Func is the mean of a function of your own.
 type Func struct {
 	Name string
 	// Of returns a number for each example, float32 [n], or for each element of y.

@@ -66,7 +66,7 @@ func (l Repeat) Apply(scope *model.Scope, x *Node) *Node {
 			watch(inner.Scope(), x)
 		}
 		if i+1 < l.Times && !x.Shape().Equal(before) {
-			panic(fmt.Errorf("the layer makes %s of %s: want the same shape, for it is repeated", x.Shape(), before))
+			panic(fmt.Errorf("the layer makes %s of %s: want the same shape, because it is repeated", x.Shape(), before))
 		}
 	}
 	return x

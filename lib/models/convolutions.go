@@ -116,7 +116,7 @@ func (l ConvTranspose2D) check() error {
 	case err != nil:
 		return err
 	case l.Kernel < l.Stride:
-		return fmt.Errorf("Kernel is %d with a Stride of %d: want the stride or more, for there would be gaps", l.Kernel, l.Stride)
+		return fmt.Errorf("Kernel is %d with a Stride of %d: want the stride or more, because there would be gaps", l.Kernel, l.Stride)
 	case l.Pad >= l.Kernel:
 		return fmt.Errorf("Pad is %d with a Kernel of %d: want less", l.Pad, l.Kernel)
 	}

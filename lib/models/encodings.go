@@ -48,7 +48,7 @@ func (l TimestepEncoding) check() error {
 }
 
 // Apply takes steps, integers or floats, shaped [n] or [n 1], and returns floats [n units]. In a
-// net of bfloat16 steps above 256 are integers, for it would round them.
+// net of bfloat16 steps above 256 are integers, because it would round them.
 func (l TimestepEncoding) Apply(_ *model.Scope, x *Node) *Node {
 	must(l)
 	if n := x.Shape().Dimensions; x.Rank() == 0 || x.Rank() > 2 || x.Rank() == 2 && n[1] != 1 {

@@ -104,7 +104,7 @@ func TestRefused(t *testing.T) {
 		{"odd heads with RoPE", []int{5, 6}, models.Attention{Name: "c", Heads: 2, RoPE: 100}, "heads have a size of 3: want an even one"},
 		{"long sequences", []int{5, 6}, models.Positions{Name: "c", Length: 4}, "got sequences of 5 time steps: want at most 4"},
 		{"groups that do not divide", image, models.GroupNorm{Name: "c", Groups: 2}, "got 3 channels: want a multiple of 2"},
-		{"repeated change of shape", flat, models.Repeat{Name: "c", Times: 2, Layer: models.Dense{Units: 3}}, "want the same shape, for it is repeated"},
+		{"repeated change of shape", flat, models.Repeat{Name: "c", Times: 2, Layer: models.Dense{Units: 3}}, "want the same shape, because it is repeated"},
 		{"bidirectional last step", []int{5, 6}, models.Bidirectional{Name: "c", Layer: models.LastStep{}}, "want something for each time step"},
 		{"last step of a vector", flat, models.LastStep{Name: "c"}, "want sequences shaped"},
 		{"long kernel", []int{5, 6}, models.Conv1D{Name: "c", Channels: 2, Kernel: 3, Dilation: 3}, "a kernel that spans 7 on sides of 5"},

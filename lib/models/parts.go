@@ -11,7 +11,7 @@ import (
 )
 
 // Parts makes a Net of several, such as a generator and a critic, each with an Input of its
-// own. They do not follow each other: a training step of one's own, fit.Config.Step, says what
+// own. They do not follow each other: a training step of your own, fit.Config.Step, says what
 // goes into each. input is the dimensions of the examples; where these are several arrays, it is
 // nil, and the net gets Inputs:
 //
@@ -36,7 +36,7 @@ func (p part) Title() (name, kind string) { return p.net.Name, "Net" }
 
 func (p part) Apply(scope *model.Scope, x *Node) *Node {
 	if d := x.Shape().Dimensions; x.Rank() == 0 || !slices.Equal(d[1:], p.net.Input) {
-		panic(fmt.Errorf("want an input of %v behind the batch", p.net.Input))
+		panic(fmt.Errorf("want an input of %v after the batch axis", p.net.Input))
 	}
 	return p.net.Apply(scope, x)
 }

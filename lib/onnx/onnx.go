@@ -6,8 +6,7 @@
 //	net.Fit(train, fit.Train{Epochs: 1})
 //
 // Inputs and their layout are the file's: images are [n channels height width] where PyTorch wrote
-// it. The net returns the file's first output, or the one that Model.Output names. Variables have
-// the file's names behind "ONNX/", with | for /.
+// it. The net returns the file's first output, or the one that Model.Output names. Variables have the file's names after "ONNX/", with | for /.
 //
 // The first axis of each input must be one of any length, the batch. Other axes of any length get
 // theirs from Net. Operations are those of github.com/gomlx/onnx-gomlx; one that it lacks is an

@@ -172,7 +172,7 @@ func (o Groups) check() error {
 			return fmt.Errorf("group %d (%s) of optim.Groups is Frozen and has other settings: want one or the other", i, g.Names[0])
 		}
 		if _, is := g.Optimizer.(Clipped); is {
-			return fmt.Errorf("Optimizer of group %d (%s) of optim.Groups is optim.Clipped: want Clipped around Groups, for it clips all gradients together", i, g.Names[0])
+			return fmt.Errorf("Optimizer of group %d (%s) of optim.Groups is optim.Clipped: want Clipped around Groups, because it clips all gradients together", i, g.Names[0])
 		}
 		if g.Optimizer != nil {
 			if err := Check(g.Optimizer); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // Muon makes the momentum of each matrix orthogonal, by some steps of a Newton-Schulz
-// iteration (Jordan et al., 2024); what is no matrix has Others. Embeddings and the last
+// iteration (Jordan et al., 2024); what is not a matrix has Others. Embeddings and the last
 // layer usually do better with AdamW, too:
 //
 //	optim.Groups{Optimizer: optim.Muon{}, Groups: []optim.Group{

@@ -42,13 +42,13 @@ func (nameless) Update(_, _, weight, _ *Node, moments []*Node) (*Node, []*Node) 
 	return weight, moments
 }
 
-// growing is a schedule of one's own.
+// growing is a schedule of your own.
 type growing func() float64
 
 func (f growing) Factor(t elementwise.Expr) elementwise.Expr { return t.Mul(f()) }
 func (growing) Check() error                                 { return nil }
 
-// TestOwn holds that the steps of an optimizer of one's own are its Update's within a wrapper,
+// TestOwn holds that the steps of an optimizer of your own are its Update's within a wrapper,
 // too, and not those of the optimizer that it embeds, and what is known of such steps.
 func TestOwn(t *testing.T) {
 	engine, err := gobackend.New("")

@@ -197,7 +197,7 @@ func warmup(schedule string, warmup, all int, end float64) error {
 	case warmup < 0:
 		return fmt.Errorf("Warmup of %s is %d: want 0 or more", schedule, warmup)
 	case all <= warmup:
-		return fmt.Errorf("Steps of %s is %d: want more than its Warmup of %d, for it counts these, too", schedule, all, warmup)
+		return fmt.Errorf("Steps of %s is %d: want more than its Warmup of %d, because it counts these too", schedule, all, warmup)
 	case !(end >= 0 && end <= 1):
 		return fmt.Errorf("End of %s is %g: want 0 to 1", schedule, end)
 	}

@@ -31,7 +31,7 @@ func (n *Net) ParseInputs(text []byte) ([]any, error) {
 			return nil, n.wrong("input %s: %v", a.Name, err)
 		}
 		if d := l.dims; len(d) > 1 && !slices.Equal(d[1:], a.Dims) && !slices.Equal(d[1:], []int{size}) && !slices.Equal(d, a.Dims) {
-			return nil, n.wrong("input %s has the shape %v, want %v behind the number of examples", a.Name, d, a.Dims)
+			return nil, n.wrong("input %s has the shape %v, want %v after the number of examples", a.Name, d, a.Dims)
 		}
 		switch typeOf(a) {
 		case dtypes.Float32:

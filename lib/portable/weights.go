@@ -37,7 +37,7 @@ func ReadArrays(file []byte, want []Array) (flats []any, err error) {
 	head, data := file[8:8+length], file[8+length:]
 	entries := map[string]json.RawMessage{}
 	if err := json.Unmarshal(head, &entries); err != nil {
-		return nil, fmt.Errorf("the header is no JSON (%v): the file is damaged", err)
+		return nil, fmt.Errorf("the header is not JSON (%v): the file is damaged", err)
 	}
 	type entry struct {
 		name    string
@@ -101,7 +101,7 @@ func ReadArrays(file []byte, want []Array) (flats []any, err error) {
 // Scalar is the bytes of one number of a type.
 func Scalar(t dtypes.DType, x float64) ([]byte, error) {
 	if !t.IsFloat() && !t.IsInt() {
-		return nil, fmt.Errorf("portable: a %s is no number", t)
+		return nil, fmt.Errorf("portable: a %s is not a number", t)
 	}
 	return dtypes.UnsafeByteSliceFromAny(shapes.CastAsDType([]float64{x}, t)), nil
 }

@@ -36,7 +36,7 @@ import (
 	"time"
 )
 
-// The states of a run; what has a reason has it behind a colon: "failed: loss NaN".
+// The states of a run; one with a reason has it after a colon: "failed: loss NaN".
 const (
 	Running = "running"
 	Done    = "done"

@@ -33,7 +33,7 @@ type RateCurve struct {
 }
 
 // Run does the test. It ends early when the loss becomes four times as large as the smallest,
-// or is no number. Schedules of the optimizer are left out. The net stays as it is.
+// or is not a number. Schedules of the optimizer are left out. The net stays as it is.
 func (r RangeTest) Run(net *fit.Net, data *fit.Set) (*RateCurve, error) {
 	r.From = cmp.Or(r.From, 1e-7)
 	r.To = cmp.Or(r.To, 10)

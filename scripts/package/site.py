@@ -37,7 +37,7 @@ def pages(nav=NAV):
 def first(text):
     """The title of a page, and its first sentence."""
     title = re.search(r"^# (.*)$", text, re.M)
-    prose = next((p for p in re.split(r"\n\s*\n", text) if re.match(r"[A-Za-z*]", p)), "")
+    prose = next((p for p in re.split(r"\n\s*\n", text) if re.match(r"[A-Za-z*`]", p)), "")
     return title[1] if title else "", re.split(r"(?<=[.!?])\s", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", prose.replace("\n", " ")))[0].strip("*")
 
 
@@ -52,7 +52,8 @@ def stage(docs, gaiden):
         text = subprocess.run(["go", "doc", "-all", f"./lib/{p}"], cwd=root, check=True, capture_output=True, text=True).stdout
         to = docs / P / "packages" / (p.replace("/", "-") + ".md")
         to.parent.mkdir(exist_ok=True)
-        to.write_text(f"# Package {p}\n\nImport path: `gaiden/lib/{p}`. In a cell, packages are imported by their names.\n\n```text\n{text}\n```\n")
+        says = re.search(r"^Package \w+ (.*?[.:])\s", text, re.M | re.S)[1].replace("\n", " ").rstrip(":.")
+        to.write_text(f"# Package {p}\n\nPackage {p} {says}. Import path: `gaiden/lib/{p}`; in a cell, packages are imported by their names.\n\n```text\n{text}\n```\n")
     books = sorted(root.glob("notebooks/*.ipynb"))
     subprocess.run([gaiden, "run", "-q", "-html", "-as-is", "-o", f"{docs}/notebooks/", *books], check=True, stdout=subprocess.DEVNULL)
     lines = ["# Notebooks", "", "Each page shows a notebook as it ran.", ""]

@@ -88,6 +88,15 @@ const story = [
     await cells().first().waitFor();
     await settled();
   }],
+  ...(args.only !== "first net" ? [] : [["first net", async () => { // in a fresh environment: the group wheel
+    const i = await write(`net := fit.New("first", models.MLP(8), fit.Config{Seed: 1})
+images := must(datasets.Synthetic(1, 1000, 28, 28, 1))
+must(net.Fit(must(net.Upload("train", images.Train.Data())), fit.Train{Epochs: 2, Batch: 10}))`);
+    await run();
+    await shows(i, "done: 2 epochs", 600_000);
+    await shows(i, "main/accuracy");
+    await picture("first-net");
+  }]]),
   ["type and run", async () => {
     const i = (await cells().count()) - 1;
     await cells().nth(i).locator(".cm-content").click();

@@ -194,6 +194,14 @@ def unread(snippet):
         yield str(e)
 
 
+def versions(version):
+    """Where a page says which version this is, it is the program's."""
+    for file, pattern in ("README.md", r"Version ([\d.]+\d)"), ("notebooks/pages/faq.md", r"version ([\d.]+\d)"), ("notebooks/pages/changelog.md", r"\A.*?^## ([\d.]+\d)"), (".github/CITATION.cff", r"^version: (\S+)"):
+        for got in re.findall(pattern, (root / file).read_text(encoding="utf-8"), re.M | re.S) or ["none"]:
+            if got != version:
+                yield f"{file}: got version {got}, want {version}"
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--gaiden", required=True)
@@ -205,6 +213,7 @@ def main():
     known = set(re.findall(r"^\| `(%%?\w+)", (root / "notebooks/pages/magics.md").read_text(encoding="utf-8"), re.M))
     (a.work / "spelling").mkdir(exist_ok=True)
     case("spelling", spelling(a.work / "spelling"))
+    case("versions", list(versions(subprocess.run([a.gaiden, "version"], capture_output=True, text=True).stdout.split()[-1])))
     for path, text in texts():
         name = str(path.relative_to(root))
         case(f"{name}: links", [*links(path, text), *mentioned(path, text), *magics(text, known)])

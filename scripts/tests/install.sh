@@ -1,8 +1,9 @@
 # Fresh machines: Debian 12 and 13 in a chroot with Go, Python and the registries, and a
-# user who is not root. scripts/run there, from nothing to a page. On Debian 12 also the
-# cell for Colab, and what the container's image is made of: each RUN of its Dockerfile,
-# its start, its health check. What this machine needs to reach the registries is taken
-# along. INSTALL_SUITES=bookworm leaves out Debian 13.
+# user who is not root. README's first command there, from nothing to a page. On Debian 12
+# also the cell for Colab, and what the container's image is made of: each RUN of its
+# Dockerfile, its start, its health check. What this machine needs to reach the registries
+# is taken along. INSTALL_SUITES=bookworm leaves out Debian 13; INSTALL_SUITES=noble is
+# Ubuntu 24.04, from the mirror that UBUNTU_MIRROR names.
 began=$SECONDS
 if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null || ! unshare -m true 2>/dev/null; then
   say "install: skipped: a chroot needs root and debootstrap: sudo apt-get install debootstrap && sudo scripts/test install"
@@ -17,10 +18,10 @@ else
   # inside USER COMMAND: in the chroot, with mounts of its own that go with it;
   # namespaces="-m -n" gives it a network of its own, too.
   inside() {
-    local user=$1; shift
+    local user=0; [ "$1" = root ] || user=1000; shift
     # shellcheck disable=SC2016
-    unshare ${namespaces:--m} --propagation private sh -c 'ip link set lo up; mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"' "$debian" \
-      env -i HOME=/home/gaiden PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "${along[@]}" su -p -s /bin/bash "$user" -c "$*"
+    unshare ${namespaces:--m} --propagation private bash -c 'ip link set lo up; mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot --userspec="$1:$1" "$0" "${@:2}"' "$debian" "$user" \
+      env -i HOME=/home/gaiden PATH=/usr/local/go/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "${along[@]}" bash -c "$*"
   }
   along=()
   while IFS= read -r -d '' v; do
@@ -29,8 +30,10 @@ else
   along+=("GOPROXY=$(go env GOPROXY)" "GOSUMDB=$(go env GOSUMDB)" "GONOSUMDB=$(go env GONOSUMDB)" GOFLAGS=-modcacherw GOTOOLCHAIN=local)
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -v security | head -1) || true
   for suite in ${INSTALL_SUITES:-bookworm trixie}; do
-    debian=$work/$suite
-    check debootstrap unshare -m --propagation private debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv,git "$suite" "$debian" ${mirror:+"$mirror"}
+    debian=$work/$suite site=()
+    [ -z "$mirror" ] || site=("$mirror")
+    [ "$suite" != noble ] || site=("${UBUNTU_MIRROR:?wants the mirror of Ubuntu for noble}" /usr/share/debootstrap/scripts/gutsy) # what debootstrap's names of Ubuntu all lead to
+    check debootstrap unshare -m --propagation private debootstrap --variant=minbase --components=main,universe --include=ca-certificates,python3,python3-venv,git "$suite" "$debian" "${site[@]}"
     [ -x "$debian/usr/bin/git" ] || continue
     mkdir -p "$debian/usr/local/go" "$debian/home/gaiden"
     cp -r "$(go env GOROOT)/." "$debian/usr/local/go/"
@@ -44,12 +47,12 @@ else
     chown -R 1000:1000 "$debian/home/gaiden"
     check "no Go" inside gaiden 'PATH=/usr/bin:/bin; cd ~/gaiden && ! scripts/run setup 2> /tmp/said && grep -q "Go is missing" /tmp/said'
     from=$SECONDS
-    check "scripts/run" inside gaiden 'cd ~/gaiden && scripts/run notebooks/07-peaks.ipynb'
+    check "scripts/run" inside gaiden 'cd ~/gaiden && scripts/run'
     say "install: $suite: scripts/run, with all downloads and compiling: $((SECONDS - from)) s"
-    check "a page" grep -qE "<dd>([0-9]+) of \1 have run" "$debian/home/gaiden/.cache/gaiden/out/07-peaks.html"
+    check "a page" grep -qE "<dd>([0-9]+) of \1 have run" "$debian/home/gaiden/.cache/gaiden/out/01-gaiden.html"
     check "nothing in the tree" inside gaiden 'cd ~/gaiden && test "$(ls -A | grep -cE "^(\.venv)$")" = 1 && ! find . -path ./.venv -prune -o -newer .venv/.gaiden -type f -print | grep .'
     check "again, and quickly" inside gaiden 'cd ~/gaiden && time timeout 120 scripts/run setup'
-    check "gaiden" inside gaiden '~/.local/share/gaiden/bin/gaiden info && ~/.local/share/gaiden/bin/gaiden session stop'
+    check "gaiden" inside gaiden '~/.local/share/gaiden/bin/gaiden info && ~/.local/share/gaiden/bin/gaiden doctor && ~/.local/share/gaiden/bin/gaiden session stop'
     [ "$suite" = bookworm ] || continue
     # image N: the Nth RUN of the image.
     image() { awk -v n="$1" '/^RUN /{i++} i == n {sub(/^RUN /, ""); print; if (!/\\$/) exit}' "$root/docker/Dockerfile.cpu"; }

@@ -3,6 +3,8 @@
 # it is uninstalled; upgraded while a kernel and a session run.
 began=$SECONDS
 setup_venv "$root/scripts/requirements.txt"
+source "$root/scripts/tests/chromium.sh"
+[ -z "$browser_missing" ] || say "wheel: without JupyterLab in a browser: $browser_missing"
 good=0 bad=0 one=$work/wheel home=$work/wheel/home
 mkdir -p "$home/run" "$one/tree"
 chmod 700 "$home/run"
@@ -47,14 +49,20 @@ check "made of the next version" env GOCACHE="$one/gocache" "$one/tree/scripts/w
 rm -rf "$one/gocache"
 
 if [ "$bad" = 0 ]; then
+  from=$SECONDS
   check "pip install [cpu], with JupyterLab" environment lab "$wheel[cpu]" -r "$root/scripts/requirements.txt"
   check "--version" says '^gaiden [0-9.]+$' bare "$one/lab/bin/gaiden" --version
   check "Jupyter lists the kernel" says ' gaiden +.*lab/share/jupyter/kernels/gaiden' bare "$one/lab/bin/jupyter" kernelspec list
   check "no Go" says 'install Go 1.26 or newer' bare "$one/lab/bin/python" "$cells" gaiden 'fmt.Println("no")'
-  from=$SECONDS
+  if [ -z "$browser_missing" ]; then
+    mkdir -p "$one/browser"
+    check "a net trains in JupyterLab" fresh env PLAYWRIGHT="$playwright" "$(command -v node)" "$root/scripts/tests/browser.mjs" --only "first net" \
+      --lab "$one/lab/bin/jupyter" --chromium "$chromium" --work "$one/browser" --screenshots "${GAIDEN_SCREENSHOTS:-$one/browser}"
+    say "wheel: the first net was trained in JupyterLab $((SECONDS - from)) s after pip install began"
+  fi
   check "a net trains" says '^trained: loss' fresh "$one/lab/bin/python" "$cells" gaiden "$net"
-  say "wheel: the first net was trained $((SECONDS - from)) s after the kernel was picked"
   check "the doctor" says '^ok +kernelspec .*lab/share/jupyter' fresh "$one/lab/bin/gaiden" doctor
+  check "the doctor finds nothing that fails" bash -c '! grep ^fail "$0"' "$one/said"
   check "a kernelspec of another name" says 'kernelspec "Go \(trial\)"' fresh env PATH="$one/lab/bin:$(dirname "$(command -v go)"):/usr/bin:/bin" gaiden install -sys-prefix -name trial
   check "it runs" says '^41$' fresh "$one/lab/bin/python" "$cells" trial 'fmt.Println(40 + 1)'
   check "it is uninstalled" says "removed .*lab/share/jupyter/kernels/trial" bare "$one/lab/bin/gaiden" install -uninstall -prefix "$one/lab" -name trial

@@ -1,6 +1,5 @@
 // Package debugger lets front ends debug cells: it answers the debug requests of
-// Jupyter's protocol, and has Delve (the program dlv) at work on the program of a cell
-// that has breakpoints.
+// Jupyter's protocol, and runs Delve (the program dlv) on the program of a cell that has breakpoints.
 //
 //	d := &debugger.Debugger{Delve: "/usr/bin/dlv", Temp: dir}
 //	response := d.Request(request, event) // on the control socket
@@ -16,7 +15,7 @@
 // Between cells the debugger answers by itself; while a program runs, Delve does.
 //
 // A program is made for a debugger only when the front end's debugger is on and a cell
-// in it has a breakpoint: others run as ever.
+// in it has a breakpoint: others run as usual.
 //
 // It refuses changes of variables, and breakpoints that are set while the program of
 // their cell runs are Delve's to judge.

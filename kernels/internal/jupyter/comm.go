@@ -71,7 +71,7 @@ func (c *core) comm(r request) (fields, error) {
 		return nil, nil
 	}
 	var metadata map[string]any
-	json.Unmarshal(r.Metadata, &metadata) // metadata that is no object is none
+	json.Unmarshal(r.Metadata, &metadata) // metadata that is not an object is none
 	kind := r.Header.Type
 	out := &output{core: c, ctx: c.ctx, request: r}
 	defer out.finish()

@@ -79,7 +79,7 @@ func ReadConnection(path string) (Connection, error) {
 	}
 	for _, name := range []string{"shell_port", "iopub_port", "stdin_port", "control_port", "hb_port", "key"} {
 		if fields[name] == nil {
-			return fail(fmt.Errorf("it has no %s, so it is no Jupyter connection file", name))
+			return fail(fmt.Errorf("it has no %s, so it is not a Jupyter connection file", name))
 		}
 	}
 	var c Connection

@@ -66,7 +66,7 @@ func TestReplies(t *testing.T) {
 		{"unknown request", jupyter.Shell, "brew_coffee_request", object{}, object{"status": "error", "ename": "UnknownRequest", "traceback": []any{
 			"UnknownRequest: jupyter: brew_coffee_request: this kernel does not know the request; it speaks protocol 5.4"}}},
 		{"unknown request on control", jupyter.Control, "brew_tea_request", object{}, object{"status": "error"}},
-		{"content that is no object", jupyter.Shell, "complete_request", []int{1}, object{"status": "error", "ename": "BadRequest"}},
+		{"content that is not an object", jupyter.Shell, "complete_request", []int{1}, object{"status": "error", "ename": "BadRequest"}},
 		{"content of the wrong type", jupyter.Shell, "execute_request", object{"code": 7}, object{"status": "error", "ename": "BadRequest"}},
 		{"execute without code", jupyter.Shell, "execute_request", object{}, object{"status": "error", "ename": "BadRequest"}},
 		{"execute on control", jupyter.Control, "execute_request", object{"code": "fail", "silent": true}, object{"status": "error", "ename": "Broken", "evalue": "it is", "traceback": []any{"line 1", "line 2"}}},

@@ -23,7 +23,7 @@
 // The rules are GoNB's. A line that begins with % is a magic, one that begins
 // with ! a shell command, !* one that runs in the directory of the cells'
 // module; "//gonb:" may stand before either, and a backslash at the end of a
-// line joins the next to it. Below %% or %main stands the body of func main. A
+// line joins the next to it. What follows %% or %main is the body of func main. A
 // cell whose first line is a cell magic (%%bash) is that magic's text and no Go
 // at all. All commands of a cell are run before its Go code, wherever they stand.
 //
@@ -32,8 +32,8 @@
 // with ! also where an operand is missing: behind an operator, in the header of
 // if, for or switch. Go's own scanner and parser decide. Everywhere else Go has no
 // use for such a line, and it is a command. So x := 7 and below it % 3 is a magic
-// (and an error): Go ends a statement with its line. And name? and ?name ask for help about a magic or a Go name; a magic
-// that does not exist is an error that names the nearest one.
+// (and an error): Go ends a statement with its line. And name? and ?name ask for help about a
+// magic or a Go name; a magic that does not exist is an error that names the nearest one.
 //
 // Lines that are not Go are blanked in [Plan.Go], so every line keeps its
 // number. Package magic does no input or output, and runs nothing.

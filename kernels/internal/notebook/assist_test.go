@@ -238,7 +238,7 @@ func TestInspect(t *testing.T) {
 		{"nothing", "1 + |1", "", false},
 		{"inside a literal", "x := http.Cookie{|}", "type Cookie struct", true},
 		{"between its fields", "x := http.Cookie{Name: \"a\", | Path: \"/\"}", "HttpOnly", true},
-		{"inside a literal of one's own", "b := Box{|}", "Width, Height int", true},
+		{"inside a literal of your own", "b := Box{|}", "Width, Height int", true},
 		{"what a type does not export", "x := http.Server{|}", "// and what is not exported\n}", true},
 		{"package's page", "strin|gs.ToUpper(\"\")", "func ToUpper(s string) string", false},
 		{"package's page, its name alone", "strings|", "func ToUpper(s string) string", false},

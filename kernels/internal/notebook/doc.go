@@ -11,26 +11,25 @@
 // without it, statements. The value of a cell's last expression is its result.
 //
 // Variables keep their values from cell to cell, those of := and those of var,
-// as far as Go can write them down; %whos lists them. A cell with %% is GoNB's:
+// if they can be serialised; %whos lists them. A cell with %% is GoNB's:
 // a program of its own, in which every var begins as it is declared. As in every
 // kernel, a restart forgets declarations and values; the history stays, and so
 // does what the device session holds by name.
 //
-// A program speaks to the notebook by its standard streams, by the pipes of
-// GoNB's package gonbui (displays, updates, input), and by the result. All of
-// it has been passed on when Execute returns, what was displayed in the cell's
-// last instant included.
+// A program talks to the notebook through its standard streams, the pipes of GoNB's package gonbui
+// (displays, updates, input), and its result. When Execute returns, all of it has been passed on,
+// to the last display.
 //
 // Tab completes Go by gopls, magics and files by itself, and names in quotes by
 // what Named knows: a program that has arrays under names says so there.
 //
-// Each cell's programs bear a mark in their environment (wire.CellEnv). Stop
-// ends all of them; so does the end of the kernel, however it comes: a small
-// guard process survives it for as long as that takes.
+// Each cell's programs have a mark in their environment (wire.CellEnv). Stop ends all of them, and
+// so does the end of the kernel, even a crash: a small guard process survives it for as long as
+// that takes.
 //
 // GoNB's buttons, sliders and lists work where a page of a Jupyter server shows the
-// notebook: package widget carries their values. Where nobody can press them
-// (nbconvert, papermill, gaiden run) a cell that waits for them fails.
+// notebook: package widget carries their values. In nbconvert, papermill and gaiden run nobody can
+// press them, so a cell that waits for them fails.
 //
 // What it refuses: %wasm, which needs a compiler for the browser.
 package notebook

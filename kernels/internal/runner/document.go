@@ -50,7 +50,7 @@ func Read(data []byte) (*Document, error) {
 	for i, c := range list {
 		cell, ok := c.(map[string]any)
 		if !ok {
-			return nil, &FormatError{Got: fmt.Sprintf("a cell %d that is no object", i+1), Want: "a notebook of format 4"}
+			return nil, &FormatError{Got: fmt.Sprintf("a cell %d that is not an object", i+1), Want: "a notebook of format 4"}
 		}
 		d.cells = append(d.cells, cell)
 	}

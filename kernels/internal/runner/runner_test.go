@@ -144,7 +144,7 @@ func TestRefused(t *testing.T) {
 		{"format 3", `{"nbformat": 3, "worksheets": []}`, "got nbformat 3, want 4"},
 		{"no format", `{}`, "got JSON that has no nbformat, want a notebook"},
 		{"no cells", `{"nbformat": 4}`, "no list of cells"},
-		{"odd cell", `{"nbformat": 4, "cells": [1]}`, "cell 1 that is no object"},
+		{"odd cell", `{"nbformat": 4, "cells": [1]}`, "cell 1 that is not an object"},
 		{"Python", `{"nbformat": 4, "cells": [], "metadata": {"kernelspec": {"language": "python"}}}`, "a notebook in python, want one in Go"},
 	}
 	for _, tt := range tests {

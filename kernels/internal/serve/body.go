@@ -18,7 +18,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (raw bool, inputs 
 	if !raw && kind != "application/json" || raw && len(all) > 1 {
 		want := "application/json or application/octet-stream"
 		if len(all) > 1 {
-			want = "application/json, for the net has several inputs"
+			want = "application/json, because the net has several inputs"
 		}
 		return raw, nil, refuse(http.StatusUnsupportedMediaType, "the content type is %.80q: want %s", r.Header.Get("Content-Type"), want)
 	}

@@ -19,12 +19,11 @@
 // answered, so that no notebook is saved with it. The script makes the object
 // globalThis.gonb_comm, which the scripts of GoNB's widgets use. It opens a
 // channel of its own to the kernel through the Jupyter server that the page came
-// from; where there is none (VS Code, an exported page) it does nothing, and
-// widgets are shown as they stand.
+// from; without one (VS Code, an exported page) it does nothing, and widgets are shown without
+// interaction.
 //
-// A page that was left, or whose kernel was restarted, loses its line; the next
-// program that uses one gives it another. Several pages may show a notebook:
-// each gets every value.
+// A page that was closed, or whose kernel was restarted, loses its channel; the next program that
+// uses one opens another. Several pages may show a notebook: each gets every value.
 //
 // Package widget refuses values that GoNB's programs cannot take: null, and
 // lists and objects of mixed kinds.

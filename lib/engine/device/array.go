@@ -18,7 +18,7 @@ type array struct {
 	bytes     int64
 	device    int
 	err       *wire.Error // the buffer was never made: why
-	gone      string      // why there is no buffer any more: donated, freed
+	gone      string      // why there is not a buffer any more: donated, freed
 	refs      int         // handles of connections, names and pins that hold it
 	pins      int         // calls into PJRT that use buf at this moment
 	name      name        // one of the names it is bound to, zero if none is known

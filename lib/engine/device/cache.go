@@ -207,7 +207,7 @@ func readEntry(path string, key [32]byte) ([]byte, error) {
 	n := len(cacheMark)
 	switch {
 	case len(b) < entryHead || string(b[:n]) != cacheMark:
-		return nil, fmt.Errorf("%d bytes that are no program", len(b))
+		return nil, fmt.Errorf("%d bytes that are not a program", len(b))
 	case !bytes.Equal(b[n:n+32], key[:]):
 		return nil, errors.New("it is another program's")
 	}

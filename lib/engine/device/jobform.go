@@ -47,7 +47,7 @@ func checkJob(b *wire.JobBody) *wire.Error {
 		case !slices.Contains([]wire.Moment{wire.EachTurn, wire.FirstTurn, wire.LastTurn, wire.AtStart, wire.NotFinite, wire.AtEnd}, s.When):
 			return bad("step %d runs at unknown moment %q", i, s.When)
 		case s.When == wire.NotFinite && (i == 0 || !b.Steps[i-1].Finite && b.Steps[i-1].When != wire.NotFinite):
-			return bad("step %d waits for numbers that are not finite: want it right behind a step that is to be finite", i)
+			return bad("step %d waits for numbers that are not finite: want it right after a step that is to be finite", i)
 		case s.When == wire.NotFinite && s.Finite:
 			return bad("step %d waits for numbers that are not finite, and wants to be finite", i)
 		case s.Repeat < 0:

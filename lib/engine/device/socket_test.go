@@ -27,9 +27,9 @@ func TestSocketPlace(t *testing.T) {
 	for _, tt := range []struct{ name, path, want string }{
 		{"nothing", filepath.Join(dir, "none"), ""},
 		{"socket that nobody listens at", socket, ""},
-		{"file", file, "no socket"},
-		{"folder", folder, "no socket"},
-		{"link", filepath.Join(dir, "link"), "no socket"},
+		{"file", file, "not a socket"},
+		{"folder", folder, "not a socket"},
+		{"link", filepath.Join(dir, "link"), "not a socket"},
 		{"long path", filepath.Join(dir, strings.Repeat("x", 120)), "want at most 107"},
 	} {
 		err := socketPlace(tt.path)

@@ -108,7 +108,7 @@ func socketPlace(path string) error {
 			WithHint("name a shorter one with GAIDEN_SOCKET, or a shorter folder with XDG_RUNTIME_DIR")
 	}
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != os.ModeSocket {
-		return wire.Errorf(wire.Invalid, "socket %s: a file or folder is there that is no socket: it is left as it is", path).
+		return wire.Errorf(wire.Invalid, "socket %s: a file or folder is there that is not a socket: it is left as it is", path).
 			WithHint("move it away, or name another path with GAIDEN_SOCKET")
 	}
 	return nil

@@ -29,7 +29,7 @@ func (c *conn) openWindow(b wire.WindowBody, fd *os.File) error {
 	// A window that could shrink would kill the worker with SIGBUS.
 	seals, err := unix.FcntlInt(fd.Fd(), unix.F_GET_SEALS, 0)
 	if err != nil || seals&unix.F_SEAL_SHRINK == 0 {
-		return wire.Errorf(wire.BadFrame, "window %d is no memfd sealed against shrinking", b.Window)
+		return wire.Errorf(wire.BadFrame, "window %d is not a memfd sealed against shrinking", b.Window)
 	}
 	st, err := fd.Stat()
 	if err != nil || b.Size == 0 || uint64(st.Size()) < b.Size {

@@ -42,7 +42,7 @@ import (
 	"syscall"
 )
 
-// A NotRegularError reports something that is no regular file where one is to
+// A NotRegularError reports something that is not a regular file where one is to
 // be written.
 type NotRegularError struct {
 	Path string // as the caller gave it

@@ -40,7 +40,7 @@ func (f *Function) DotGeneral(lhs compute.Value, lhsContracting, lhsBatch []int,
 		sum = from
 	}
 	if _, ok := elementTypes[sum]; !ok {
-		return nil, fmt.Errorf("hlo: DotGeneral: got accumulator type %s, which is no element type of XLA", sum)
+		return nil, fmt.Errorf("hlo: DotGeneral: got accumulator type %s, which is not an element type of XLA", sum)
 	}
 	wide := from.IsFloat() && from.Bits() <= 16 && sum == dtypes.Float32 || from.IsInt() && from.Bits() <= 8 && sum == dtypes.Int32
 	if sum != from && !wide {

@@ -36,7 +36,7 @@ var elementTypes = map[dtypes.DType]string{
 // writable reports why a shape cannot stand in a program.
 func writable(what string, s shapes.Shape) error {
 	if _, ok := elementTypes[s.DType]; !ok {
-		return fmt.Errorf("hlo: %s: got %s, which is no element type of XLA", what, s)
+		return fmt.Errorf("hlo: %s: got %s, which is not an element type of XLA", what, s)
 	}
 	for _, d := range s.Dimensions {
 		if d < 0 {

@@ -131,7 +131,7 @@ func Listen(address, secret string) (*Listener, error) {
 		return nil, wire.Errorf(wire.Busy, "host %s: another follower listens there", address).WithHint("stop it, or name another socket")
 	}
 	if info, err := os.Lstat(address); err == nil && info.Mode().Type() != os.ModeSocket {
-		return nil, wire.Errorf(wire.Invalid, "host %s: a file or folder is there that is no socket: it is left as it is", address).WithHint("name another path")
+		return nil, wire.Errorf(wire.Invalid, "host %s: a file or folder is there that is not a socket: it is left as it is", address).WithHint("name another path")
 	}
 	os.Remove(address)
 	l, err := net.Listen("unix", address)

@@ -227,7 +227,7 @@ func TestListenRefuses(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, address, want string }{
 		{"socket in use", l.Address(), "another follower listens"},
-		{"file", file, "no socket"},
+		{"file", file, "not a socket"},
 		{"folder of all", public, "everybody's"},
 		{"port without a secret", "127.0.0.1:0", "want a secret"},
 		{"no address", "gpu2", "want the path of its socket, or HOST:PORT"},

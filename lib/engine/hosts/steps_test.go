@@ -14,7 +14,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// TestSteps: steps and loops of one's own, nets with a state and with random numbers, tests and
+// TestSteps: steps and loops of your own, nets with a state and with random numbers, tests and
 // predictions give on the devices of two processes what they give on those of one.
 func TestSteps(t *testing.T) {
 	if onGPUs() {

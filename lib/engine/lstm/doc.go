@@ -14,13 +14,13 @@
 // be z's memory, and dz gates'. scratch is [Scratch].
 //
 // XLA has a loop for it, whose body is a dozen calls, each for all sequences; and it reads the
-// recurrent weights again at each time step. But sequences know nothing of one another: here each
-// thread takes some of them through all time steps, with the weights in its own caches. The products
-// are of blocks whose sums stay in registers, 12 rows and 32 columns (AVX2: 6 and 16), from
-// packed matrices (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication",
-// 2008). Who takes which sequences does not change the order of a sum: any number of threads
-// gives the same bits. tanh is the quotient of two polynomials that XLA and Eigen have, right
-// to some units of float32's last place; sigmoid(x) is ½·tanh(½x)+½.
+// recurrent weights again at each time step. But sequences are independent: here each thread takes
+// some of them through all time steps, with the weights in its own caches. Matmuls are computed in
+// blocks whose sums stay in registers, 12 rows and 32 columns (AVX2: 6 and 16), from packed
+// matrices (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008). The
+// order of each sum does not depend on which thread computes it, so any number of threads gives
+// the same bits. tanh is the quotient of two polynomials that XLA and Eigen use, accurate to a few
+// units of float32's last place; sigmoid(x) is ½·tanh(½x)+½.
 //
 // The session gives the plugin the first of its [Handlers], on Intel's processors with AVX-512
 // and AMD's without.

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Buffer is the handle of an array on a device; 0 is no buffer. Whoever holds it
+// Buffer is the handle of an array on a device; 0 is not a buffer. Whoever holds it
 // frees it once, by Free or by donating it.
 type Buffer uintptr
 

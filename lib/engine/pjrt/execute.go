@@ -106,7 +106,7 @@ func (p *Program) check(in, out []Buffer, donate []bool, d *Device, mode Mode, d
 	}
 	for i, b := range in {
 		if b == 0 {
-			return 0, 0, fmt.Errorf("argument %d is no buffer", i)
+			return 0, 0, fmt.Errorf("argument %d is not a buffer", i)
 		}
 	}
 	for i := inputs; i < len(donate); i++ {

@@ -82,7 +82,7 @@ func TestExecuteRefuses(t *testing.T) {
 		{"too few arguments at first", st[:1], two, nil, nil, Async, "supplied 1 arguments"},
 		{"no arguments", nil, two, nil, nil, Async, "supplied 0 arguments"},
 		{"no room", st, two[:1], nil, nil, Async, "room for 1 outputs, want 2"},
-		{"no buffer", []Buffer{st[0], 0}, two, nil, nil, Async, "argument 1 is no buffer"},
+		{"no buffer", []Buffer{st[0], 0}, two, nil, nil, Async, "argument 1 is not a buffer"},
 		{"marks", st, two, []bool{true}, nil, Async, "1 donation marks"},
 		{"donated twice", []Buffer{st[0], st[0]}, two, []bool{true, true}, nil, Async, "passed twice"},
 		{"donated and kept", []Buffer{st[0], st[0]}, two, []bool{false, true}, nil, Async, "passed twice"},

@@ -50,7 +50,7 @@ func (o CompileOptions) normal(c *Client) (CompileOptions, error) {
 	}
 	for i, id := range o.Devices {
 		if c.byID(id) == nil {
-			return o, fmt.Errorf("device %d is none of the client's %d devices", id, len(c.everywhere))
+			return o, fmt.Errorf("device %d is not one of the client's %d devices", id, len(c.everywhere))
 		}
 		if slices.Contains(o.Devices[:i], id) {
 			return o, fmt.Errorf("device %d is given to two replicas", id)

@@ -91,7 +91,7 @@ func checkTable(api uintptr) (major, minor int, size uintptr, err error) {
 	}
 	size = *at[uintptr](api)
 	if size < tableHead || size > 1<<16 {
-		return 0, 0, size, fmt.Errorf("table of %d bytes is no PJRT table; check that GAIDEN_PLUGIN names a PJRT plugin", size)
+		return 0, 0, size, fmt.Errorf("table of %d bytes is not a PJRT table; check that GAIDEN_PLUGIN names a PJRT plugin", size)
 	}
 	major, minor = int(*at[int32](api + 32)), int(*at[int32](api + 36))
 	switch {

@@ -157,7 +157,7 @@ func readHeader(f *os.File) (*Header, int64, error) {
 		return nil, 0, fmt.Errorf("safetensors: %w", err)
 	}
 	if !st.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("safetensors: %s is no regular file: %w", st.Name(), ErrDamaged)
+		return nil, 0, fmt.Errorf("safetensors: %s is not a regular file: %w", st.Name(), ErrDamaged)
 	}
 	var start [32]byte
 	n, err := f.ReadAt(start[:], 0)

@@ -218,7 +218,7 @@ func TestNothingThere(t *testing.T) {
 	}
 }
 
-// TestNoFile: what is no regular file is neither waited for nor replaced.
+// TestNoFile: what is not a regular file is neither waited for nor replaced.
 func TestNoFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
@@ -226,7 +226,7 @@ func TestNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pipe, link, dir, os.DevNull} {
-		if _, err := Open(path); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "no regular file") {
+		if _, err := Open(path); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("open of %s: got %v, want a refusal", path, err)
 		}
 		if path == os.DevNull {

@@ -166,7 +166,7 @@ func (f *Floats) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(b)%8 != 0 {
-		return Errorf(BadFrame, "wire: %d bytes are no list of float64", len(b))
+		return Errorf(BadFrame, "wire: %d bytes are not a list of float64", len(b))
 	}
 	*f = make(Floats, len(b)/8)
 	for i := range *f {

@@ -18,7 +18,7 @@ func OpenOwn(path string, flag int) (*os.File, error) {
 	case errors.Is(err, syscall.ELOOP):
 		return nil, notOwn(path, "is a symbolic link")
 	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EISDIR):
-		return nil, notOwn(path, "is no regular file")
+		return nil, notOwn(path, "is not a regular file")
 	case err != nil:
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func OpenOwn(path string, flag int) (*os.File, error) {
 	sys, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.Mode().IsRegular():
-		err = notOwn(path, "is no regular file")
+		err = notOwn(path, "is not a regular file")
 	case ok && int(sys.Uid) != os.Getuid():
 		err = notOwn(path, fmt.Sprintf("belongs to user %d", sys.Uid))
 	}

@@ -143,7 +143,7 @@ func PrivateDir(dir string) error {
 	case st.Mode()&os.ModeSymlink != 0:
 		return Errorf(Denied, "wire: %s is a symbolic link: want a directory of your own", dir).WithHint("remove it")
 	case !st.IsDir():
-		return Errorf(Denied, "wire: %s is no directory", dir).WithHint("remove it")
+		return Errorf(Denied, "wire: %s is not a directory", dir).WithHint("remove it")
 	case ok && int(sys.Uid) != os.Getuid():
 		return Errorf(Denied, "wire: %s belongs to user %d: want %d", dir, sys.Uid, os.Getuid()).WithHint("set XDG_RUNTIME_DIR to a directory of your own")
 	case st.Mode().Perm()&0o002 != 0 || st.Mode().Perm()&0o077 != 0 && st.Mode()&os.ModeSticky != 0:

@@ -62,7 +62,7 @@ func (e *ArchitectureError) advice() string {
 	}
 	missing, surplus := names(e.Missing), names(e.Surplus)
 	if prefix := prefixOf(missing, surplus); prefix != "" {
-		return fmt.Sprintf("did you mean the names behind %q? Write the file without that prefix, as of model.%s.state_dict()", prefix, strings.TrimRight(prefix, "./"))
+		return fmt.Sprintf("did you mean the names after %q? Write the file without that prefix, as of model.%s.state_dict()", prefix, strings.TrimRight(prefix, "./"))
 	}
 	if prefix := prefixOf(surplus, missing); prefix != "" {
 		return fmt.Sprintf("did you mean a file whose names begin with %q? This one has them without", prefix)

@@ -30,7 +30,7 @@ import (
 	"gaiden/lib/models"
 )
 
-// Step is a training step of one's own, as fit.Config.Step writes it for a batch.
+// Step is a training step of your own, as fit.Config.Step writes it for a batch.
 type Step struct {
 	X, Y, V  *Node         // examples [n input…], targets and weights as they were uploaded, [n …]
 	In       models.Inputs // of a net with several, in place of X

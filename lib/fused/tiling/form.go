@@ -118,7 +118,7 @@ func (x Input) draw(r *rand.Rand) any {
 
 func f32(dims ...int) shapes.Shape { return shapes.Make(dtypes.Float32, dims...) }
 
-// Formed is an op of one's own that brings its form. Build asks Ops.Choose for it where
+// Formed is an op of your own that brings its form. Build asks Ops.Choose for it where
 // there is a Builder, as a graph would that has it.
 type Formed interface {
 	kernels.Op

@@ -1,5 +1,5 @@
-// Package tiling finds, on a session's device, how the kernels of package fused
-// are best divided, and keeps what it found.
+// Package tiling finds, on a session's device, the best tilings for the kernels of package fused,
+// and stores them.
 //
 //	table, err := tiling.Open(s)                        // what is known of this device
 //	ops := fused.Ops{Builder: b, Choose: table.Choose}  // unknown ops get a usual tiling, and are noted

@@ -41,7 +41,7 @@ func TestExamplesLast(t *testing.T) {
 		{"wide in the middle", chain(2, 64, 64, 1), false},
 		{"another kind of layer", other, false},
 		{"activations that are known", tanh, true},
-		{"an activation of one's own", own, false},
+		{"an activation of your own", own, false},
 		{"more axes", images, false},
 		{"MLP", models.MLP(1000), false},
 	} {

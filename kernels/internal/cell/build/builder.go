@@ -3,7 +3,7 @@
 //
 // # How it is built
 //
-// By the shortest road that is right, and [Cost] says which it was. A cell that
+// In the cheapest way that is correct; [Cost] says in which. A cell that
 // only declares is checked, not built. One that was built before is not built
 // again. Others go through compiler and linker alone, with packages that the go
 // command compiled once. cgo, tests, flags for go build and Go files of the
@@ -50,7 +50,7 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// A Builder makes binaries of programs by the shortest road that is right: an
+// A Builder makes binaries of programs in the cheapest way that is correct: an
 // unchanged program is not built; others go through compiler and linker alone,
 // without the go command; cgo, tests and programs with files of the user's
 // next to them are the go command's.

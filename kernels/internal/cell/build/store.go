@@ -87,7 +87,7 @@ func (s *Store) get(key string, now []int) *Binary {
 	}
 	info, statErr := os.Stat(b.Path)
 	if err = errors.Join(err, statErr); err == nil && (len(b.was) != len(now) || info.Mode()&0o100 == 0) {
-		err = errors.New("it is no program of this cell")
+		err = errors.New("it is not a program of this cell")
 	}
 	if err != nil {
 		logger(s.Log).Warn("a cell's program in the cache is damaged: it is built again", "file", b.Path, "error", err)

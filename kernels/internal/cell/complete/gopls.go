@@ -1,5 +1,5 @@
-// Package complete finds what the text of a cell may continue with, and documentation:
-// with gopls, Go's language server, and without it from the names that are known.
+// Package complete completes the text of a cell and finds documentation: with gopls, Go's language
+// server, or without it from the names that are known.
 package complete
 
 import (

@@ -211,7 +211,7 @@ func (c *Composer) hint(w *writer, message string) string {
 		}
 	}
 	if message == "cannot use _ as value or type" {
-		return "_ is no name in Go; what later cells want needs one: x := …"
+		return "_ is not a name in Go; what later cells use needs one: x := …"
 	}
 	m := undefinedName.FindStringSubmatch(message)
 	if m == nil {

@@ -1,7 +1,7 @@
 // Package process runs the program of a cell, or a command, in a process group of its
 // own, which the end of the context stops, with all that it started. Its output is read
-// to the last byte. When it waits for input, somebody is asked. A panic is returned as
-// frames in the cells.
+// to the last byte. When it waits for input, the front end asks the user for it. A panic is
+// returned as frames in the cells.
 package process
 
 import (

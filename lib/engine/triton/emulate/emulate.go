@@ -1,12 +1,11 @@
 // Package emulate runs a kernel of package triton on the host: block by block,
-// slowly, and strictly. It is for tests, and for looking at a kernel of one's
-// own where there is no GPU.
+// slowly, and strictly. It is for tests, and for debugging a kernel of your own without a GPU.
 //
 //	out, err := emulate.Run(add, []float64{1, 2, 3}, []float64{10, 20, 30})
 //	fmt.Println(out[0]) // [11 22 33]
 //
 // It reads the kernel's text, not its Go code, so that what it runs is what a
-// device is given. What a device lets pass in silence is an error here:
+// device is given. Faults that a device does not report are errors here:
 //
 //   - an address outside of its array that no mask covers;
 //   - an element of an output that no block has stored, or two have;
