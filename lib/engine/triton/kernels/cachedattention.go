@@ -45,8 +45,10 @@ func (c CachedAttention) Key() string {
 // Tiles are turns of several lengths.
 func (c CachedAttention) Tiles() []Tile {
 	tiles, wide := []Tile{{}}, triton.Cover(c.Size, 1)
-	for _, size := range []int{4096, 8192, 16384} {
-		tiles = append(tiles, Tile{M: max(1, size/wide), Warps: 4}, Tile{M: max(1, size/wide), Warps: 8})
+	for _, size := range []int{2048, 4096, 8192, 16384} {
+		for _, warps := range []int{4, 8} {
+			tiles = append(tiles, Tile{M: max(1, size/wide), Warps: warps})
+		}
 	}
 	return distinct(tiles, func(t Tile) Tile { c.Tile = t; return c.tile() })
 }
