@@ -174,7 +174,7 @@ func TestPlanSays(t *testing.T) {
 	}{
 		{Config{}, "XLA's kernels Gaiden's are for CUDA GPUs"},
 		{Config{Kernels: plainOps}, "output head"},
-		{Config{Optimizer: own{}, Kernels: plainOps}, "LSTM layers only"},
+		{Config{Optimizer: own{}, Kernels: plainOps}, "recurrent layers only"},
 	} {
 		n := attach(t, s, fmt.Sprint("n", i), net, tt.config)
 		data := load(t, n, "d", digits(8, net.Input, 1))
