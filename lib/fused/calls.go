@@ -5,7 +5,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/lower/xla"
 	"gaiden/lib/models"
 )
@@ -14,8 +13,8 @@ import (
 // and of Gaiden's kernels, which are plain where Ops has no Builder. Ops needs a Write or a
 // Builder.
 type Calls struct {
-	Ops    Ops
-	Choose func(op kernels.Op) kernels.Op // for recurrences: that of Ops
+	Ops       Ops
+	Recurrent Ops // of recurrences
 }
 
 var _ xla.Calls = Calls{}
@@ -38,8 +37,8 @@ func (c Calls) LSTMBack(gates, recurrent, c0, cells, v *Node) *Node {
 // Recurrence is that of xla.Calls. The kernels' state and sums are float32, in mixed precision
 // too; then factors are bfloat16.
 func (c Calls) Recurrence(r models.Recurrence) *Node {
-	o, d := c.Ops, r.Z.DType()
-	o.Compute, o.Choose = d, c.Choose
+	o, d := c.Recurrent, r.Z.DType()
+	o.Compute = d
 	return to(o.Recurrence(r), d)
 }
 

@@ -61,14 +61,11 @@ func TestNets(t *testing.T) {
 				in = append(in, random(uint64(20+i), w.shape, 0.5, 0))
 			}
 			build := func(o Ops, in []*Node) []*Node {
-				lowering := xla.Lowering{}
 				if o.Builder != nil {
-					lowering.Target = lower.Target{Platform: "cuda", Triton: true}
-					lowering.Options.RecurrentKernels = true
-					lowering.Calls, lowering.Shared = Calls{Ops: o}, xla.NewShared()
+					onHost.lowering = xla.Lowering{Target: lower.Target{Platform: "cuda", Triton: true}, Options: lower.Options{RecurrentKernels: true},
+						Calls: Calls{Ops: o, Recurrent: o}, Shared: xla.NewShared()}
+					defer func() { onHost.lowering = models.Plain{} }()
 				}
-				onHost.lowering = lowering
-				defer func() { onHost.lowering = models.Plain{} }()
 				g, store := in[0].Graph(), model.NewStore()
 				model.SetStore(g, store)
 				store.SetTraining(g, true)

@@ -34,8 +34,8 @@ type cell struct {
 	here, before bool
 	apart        bool // the gradients of z and of products are not the same
 	// backward is given the gradient of the output, without that of this time step, and of the
-	// inner state; then what was kept, the gradient of this time step, and states. carry adds to
-	// what goes on to the time step before.
+	// inner state; then what was kept, the gradient of this time step, and states. carry is what the
+	// time step before is given, from the gradient of its output through the products.
 	backward func(l Recurrence, after, at []triton.Value) (z, products []triton.Value, carry func(h triton.Value) []triton.Value)
 }
 
