@@ -129,7 +129,7 @@ func TestFusedPrograms(t *testing.T) {
 		{models.KerasCNN(), Config{Optimizer: optim.AdaDelta{}, BF16: true}, 128, 20},
 		{models.SineLSTM(5, 50), Config{}, 20, 2},
 		{recurrent(models.GRU{Name: "r", Units: 10}), Config{}, 20, 2},
-		{recurrent(models.Bidirectional{Name: "r", Layer: models.RNN{Units: 5}}), Config{BF16: true}, 20, 4},
+		{recurrent(models.RNN{Name: "r", Units: 10}), Config{BF16: true}, 20, 2},
 	} {
 		n := attach(t, s, strings.ToLower(tt.net.Name), tt.net, tt.config)
 		d := digits(tt.batch, n.model.Input, 1)
