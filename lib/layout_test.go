@@ -46,7 +46,7 @@ lib/engine/triton: lib/engine/hlo                                 kernels are te
 lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests
 lib/engine/triton/kernels: lib/activations, lib/elementwise, lib/engine/triton                      each is a page that writes one kernel
 lib/fused: lib/activations, lib/elementwise, lib/elementwise/gomlx, lib/engine/hlo, lib/engine/triton, lib/engine/triton/kernels, lib/gradient, lib/lower, lib/lower/xla, lib/models  where graphs call kernels, with their plain forms
-lib/fused/tiling: lib/optim, lib/fused, lib/gradient, lib/engine/hlo, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/lower, lib/session  tries kernels where they will run, and keeps what is best
+lib/fused/tiling: lib/optim, lib/models, lib/fused, lib/gradient, lib/engine/hlo, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/lower, lib/session  tries kernels where they will run, and keeps what is best
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/nodetest: lib/engine/pjrt                         makes a plugin that has several nodes, in tests
@@ -234,6 +234,7 @@ var large = map[string]string{
 	"kernels/gaiden":             "the program: each command and magic is a file of its own",
 	"lib/engine/device":          "the server of the session: its state is shared by all that it does",
 	"lib/engine/hlo":             "reads and writes programs as text",
+	"lib/engine/triton/kernels":  "each kernel is a page of its own",
 	"lib/fit":                    "training: its parts share the state of a run",
 	"kernels/internal/cell/keep": "what a name means from cell to cell is decided in one place: kept, run again, imported or built in",
 	"lib/models":                 "each layer is a page of its own",

@@ -138,9 +138,11 @@ func kernelOps() []kernels.Op {
 				kernels.ConvInput{Geometry: g, G: k, D: k, X: k, Compute: k, Act: acts[(i+1)%len(acts)]},
 				kernels.ConvGradient{Geometry: g, X: k, G: k, Compute: k})
 		}
-		for _, s := range [][3]int{{1, 1, 1}, {50, 20, 5}, {9, 33, 65}, {50, 64, 128}} {
-			lstm := kernels.LSTM{Length: s[0], Batch: s[1], Units: s[2], Compute: k}
-			l = append(l, lstm, kernels.LSTMBack{LSTM: lstm})
+		for _, s := range [][3]int{{1, 1, 1}, {50, 20, 5}, {9, 33, 65}, {32, 64, 64}, {50, 64, 128}} {
+			for _, r := range []kernels.Recurrence{{Cell: kernels.LSTM}, {Cell: kernels.GRU}, {Cell: kernels.RNN, Act: kernels.Tanh}, {Cell: kernels.RNN, Act: kernels.ReLU}} {
+				r.Length, r.Batch, r.Units, r.Compute = s[0], s[1], s[2], k
+				l = append(l, r, kernels.RecurrenceBack{Recurrence: r})
+			}
 		}
 		l = append(l, kernels.Gather{Examples: 60000, Size: 784, Batch: 100, Steps: 4, X: dtypes.Uint8, Y: k}, kernels.Gather{Examples: 77, Size: 5, Batch: 1, X: dtypes.Float32, Y: k},
 			kernels.Softmax{Batch: 100, Classes: 10, X: k, G: k}, kernels.Softmax{Batch: 77, Classes: 1000, X: k, G: k},

@@ -70,6 +70,7 @@ func (t *trace) source(c plan.Part, sources []*Node, order, place, step, begin *
 func (t *trace) fused(state []*Node, moments, unroll int, layers *fused.Plan, s fused.Source, rate *Node) []*Node {
 	n := t.net
 	o := t.ops()
+	t.w.options.RecurrentKernels = true
 	if n.config.BF16 {
 		o.Compute = dtypes.BFloat16
 	}

@@ -31,6 +31,13 @@ func dropped() models.Net {
 	return net
 }
 
+// recurrent is a net with a recurrent layer inside of others, and no dense layer at its end.
+func recurrent(layer models.Layer) models.Net {
+	_, kind := layer.Title()
+	return models.Net{Name: kind, Input: []int{7, 1}, Layers: []models.Layer{models.Residual{Main: []models.Layer{layer}, Skip: []models.Layer{models.Dense{Name: "skip", Units: 10}}},
+		models.Dense{Name: "out", Units: 1}, models.Activation{Name: "act", Act: models.LeakyReLU}}}
+}
+
 // TestPlan trains by the plan of fused kernels, in GoMLX's ops, and holds that
 // losses and all of the state are those of the net as GoMLX derives it, random
 // numbers included. What the kernels compute is package fused's to test.
@@ -48,6 +55,9 @@ func TestPlan(t *testing.T) {
 		{models.SineLSTM(5, 7), Config{BF16: true}},
 		{models.SineLSTM(20, 7), Config{Optimizer: optim.SGD{}}},
 		{models.SineLSTM(9, 7), Config{BF16: true}},
+		{recurrent(models.Bidirectional{Name: "r", Layer: models.GRU{Units: 5}}), Config{}},
+		{recurrent(models.GRU{Name: "r", Units: 10}), Config{BF16: true}},
+		{recurrent(models.RNN{Name: "r", Units: 10, Act: models.ReLU}), Config{Optimizer: optim.SGD{}}},
 	} {
 		name := fmt.Sprint(i, " ", tt.net.Name)
 		var losses [2][]float32
@@ -60,7 +70,7 @@ func TestPlan(t *testing.T) {
 				n.unroll = 2
 			}
 			d := digits(47, n.model.Input, 1)
-			if tt.net.Name == "SineLSTM" {
+			if tt.net.Input[0] == 7 {
 				d = numbers(47, 7, 7, 1)
 			}
 			data := load(t, n, fmt.Sprint("bars", i), d)
@@ -118,11 +128,13 @@ func TestFusedPrograms(t *testing.T) {
 		{models.LeNet5(), Config{}, 100, 13},
 		{models.KerasCNN(), Config{Optimizer: optim.AdaDelta{}, BF16: true}, 128, 20},
 		{models.SineLSTM(5, 50), Config{}, 20, 2},
+		{recurrent(models.GRU{Name: "r", Units: 10}), Config{}, 20, 2},
+		{recurrent(models.RNN{Name: "r", Units: 10}), Config{BF16: true}, 20, 2},
 	} {
 		n := attach(t, s, strings.ToLower(tt.net.Name), tt.net, tt.config)
 		d := digits(tt.batch, n.model.Input, 1)
-		if tt.net.Name == "SineLSTM" {
-			d = numbers(tt.batch, 50, 50, 1)
+		if l := tt.net.Input[0]; len(tt.net.Input) == 2 {
+			d = numbers(tt.batch, l, l, 1)
 		}
 		data := load(t, n, tt.net.Name, d)
 		p, err := n.epochProgram(data, withKernels(t, n, data, plan.Part{Batch: tt.batch, Inner: 4, Unroll: 1, Limit: 2, Devices: 1}))
@@ -174,7 +186,7 @@ func TestPlanSays(t *testing.T) {
 	}{
 		{Config{}, "XLA's kernels Gaiden's are for CUDA GPUs"},
 		{Config{Kernels: plainOps}, "output head"},
-		{Config{Optimizer: own{}, Kernels: plainOps}, "LSTM layers only"},
+		{Config{Optimizer: own{}, Kernels: plainOps}, "recurrent layers only"},
 	} {
 		n := attach(t, s, fmt.Sprint("n", i), net, tt.config)
 		data := load(t, n, "d", digits(8, net.Input, 1))

@@ -134,8 +134,8 @@ func tunable(t *testing.T, s *session.Session, name string, tries func(tile int)
 	net := models.Net{Name: "tunable", Input: []int{1, 4}, Layers: []models.Layer{models.LSTM{Name: "lstm", Units: 16}, models.Flatten{}, models.BatchNorm{Name: "norm"}, l, models.Dense{Name: "dense", Units: 10}}}
 	n := attach(t, s, name, net, Config{Seed: 3, Kernels: FusedKernels})
 	l.net, n.target = n, played("cuda", "")
-	lstm := kernels.LSTM{Length: 1, Batch: 10, Units: 16, Compute: dtypes.Float32}
-	for _, op := range []kernels.Op{lstm, kernels.LSTMBack{LSTM: lstm}} {
+	lstm := kernels.Recurrence{Length: 1, Batch: 10, Units: 16, Compute: dtypes.Float32}
+	for _, op := range []kernels.Op{lstm, kernels.RecurrenceBack{Recurrence: lstm}} {
 		n.tilings().Set(op.Key(), tiling.Entry{Plain: 1, Tried: len(op.Tiles())})
 	}
 	return n, load(t, n, "tunable/data", digits(40, net.Input, 1)), l

@@ -77,6 +77,7 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		refuseMainLoss(t.g)
 		n.addsLoss = models.AddedLoss(t.g) != nil
 		n.attentions = t.w.attentions
+		n.recurrences = t.w.recurrences
 		for i := range n.attentions {
 			n.attentions[i].N = max(1, n.attentions[i].N/batch)
 		}

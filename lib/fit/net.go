@@ -73,6 +73,7 @@ type traits struct {
 	output      []int             // dimensions of one result
 	forward     float64           // FLOPs of the forward pass of an example, as the net is written
 	attentions  []lower.Attention // of one example
+	recurrences []string          // why each recurrence has no kernels, or ""
 }
 
 // caches are what a Net keeps between calls.

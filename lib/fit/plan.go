@@ -58,7 +58,7 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 	t = plan.Training{
 		Target: n.target, Net: n.model, StateBytes: n.stateBytes(), StateArrays: len(n.layout.all()), Convolves: n.convolves, FeedForward: n.feedForward,
 		Carries: len(n.carriedSlots()) > 0, ForwardFLOPs: n.forward, Rule: optim.RuleOf(n.config.Optimizer), Batch: batch, Known: n.known,
-		Numbers: s.N * s.size, Attentions: n.attentions, Options: n.lowering(),
+		Numbers: s.N * s.size, Attentions: n.attentions, Recurrences: n.recurrences, Options: n.lowering(),
 		Settings: plan.Settings{Kernels: n.config.Kernels, Loop: n.loop, Unroll: n.unroll, Devices: n.config.Devices, AllDevices: n.config.AllDevices,
 			PackState: n.packing},
 	}

@@ -32,8 +32,10 @@ type writer struct {
 	calls   map[*Node]standIn // for cut
 	shared  *xla.Shared       // of the program; nil: it has no kernels
 
-	attentions []lower.Attention // of the net, as they were written
-	head       *head             // of the last product; nil: there is none
+	attentions  []lower.Attention // of the net, as they were written
+	recurrences []string          // the same: why each has no kernels, or ""
+	ops         func() fused.Ops  // with tilings that were chosen
+	head        *head             // of the last product; nil: there is none
 }
 
 func (w *writer) Name() string                       { return "gaiden" }
@@ -44,10 +46,16 @@ func (w *writer) Description() string                { return "gaiden" }
 // Lowering is how layers become operations.
 func (w *writer) Lowering() models.Lowering {
 	attends := func(a lower.Attention) { w.attentions = append(w.attentions, a) }
+	calls := fused.Calls{Ops: w.kernels()}
+	if w.options.RecurrentKernels {
+		calls.Recurrent = w.ops()
+		calls.Recurrent.Write = w.call
+	}
+	recurs := func(refused string) { w.recurrences = append(w.recurrences, refused) }
 	multiplies := func(x, weights, biases, y *Node) { w.head = &head{x, weights, biases, y} }
 	t := w.target
 	t.Triton = w.Kernels() != nil
-	return xla.Lowering{Target: t, Options: w.options, Calls: fused.Calls{Ops: w.kernels()}, Attends: attends, Multiplies: multiplies, Shared: w.shared}
+	return xla.Lowering{Target: t, Options: w.options, Calls: calls, Attends: attends, Recurs: recurs, Multiplies: multiplies, Shared: w.shared}
 }
 func (w *writer) Builder(name string) compute.Builder {
 	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
@@ -144,6 +152,7 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 		}
 	}()
 	t := &trace{net: n, w: &writer{target: n.target, options: n.lowering(), plain: n.config.Kernels == XLAKernels, threads: n.lstmThreads(), devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
+	t.w.ops = t.ops
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)
 	if err := t.store.SetRNGStateFromSeed(n.config.Seed); err != nil {

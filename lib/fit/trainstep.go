@@ -50,9 +50,8 @@ func (t *trace) derive(variables []*Node, b batch, s *Set, c plan.Part) stepResu
 	}
 	t.set(variables)
 	net := t.net.model
-	if c.Kernels != nil {
-		net = t.withKernels()
-	} else if !t.net.target.CPU() && net.HasBatchNorm() {
+	t.w.options.RecurrentKernels = c.Kernels != nil
+	if c.Kernels == nil && !t.net.target.CPU() && net.HasBatchNorm() {
 		t.w.options.Recompute = lower.RecomputeBytes
 	}
 	buckets := t.net.buckets(c)

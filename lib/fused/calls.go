@@ -12,7 +12,10 @@ import (
 // Calls are the calls that package xla leaves to a program's writer: of native code, of cuDNN,
 // and of Gaiden's kernels, which are plain where Ops has no Builder. Ops needs a Write or a
 // Builder.
-type Calls struct{ Ops Ops }
+type Calls struct {
+	Ops       Ops
+	Recurrent Ops // of recurrences
+}
 
 var _ xla.Calls = Calls{}
 
@@ -30,6 +33,17 @@ func (c Calls) LSTMBack(gates, recurrent, c0, cells, v *Node) *Node {
 		return []compute.Value{dz}, err
 	}, gates, recurrent, c0, cells, v)[0]
 }
+
+// Recurrence is that of xla.Calls. The kernels' state and sums are float32, in mixed precision
+// too; then factors are bfloat16.
+func (c Calls) Recurrence(r models.Recurrence) *Node {
+	o, d := c.Recurrent, r.Z.DType()
+	o.Compute = d
+	return to(o.Recurrence(r), d)
+}
+
+// NoRecurrence is that of xla.Calls.
+func (Calls) NoRecurrence(r models.Recurrence) string { return noRecurrence(r) }
 
 // Attention is that of xla.Calls.
 func (c Calls) Attention(s xla.Flash, q, k, v *Node, lengths ...*Node) (y, statistics *Node) {

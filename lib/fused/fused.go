@@ -12,7 +12,7 @@
 //
 // # Gradients
 //
-// [Ops.Linear], [Ops.LSTM], [Ops.Norm] and [Ops.CrossEntropy] have gradients that GoMLX finds
+// [Ops.Linear], [Ops.Recurrence], [Ops.Norm] and [Ops.CrossEntropy] have gradients that GoMLX finds
 // by itself. The others are what a training step is written with when the gradient
 // of weights is to become their update on the spot; a [Plan] writes such a step
 // for a net of package models.

@@ -42,6 +42,8 @@ func testNets() []testNet {
 		{"several readers", []int{4}, []models.Layer{dense("in", 4), residual(norm("n"), dense("d", 4)), models.Residual{Main: []models.Layer{norm("m"), dense("e", 4)}, Skip: []models.Layer{norm("o"), dense("f", 4)}}, norm("end")}},
 		{"masked", []int{3, 4}, []models.Layer{models.Masking{Name: "mask"}, dense("in", 4), block("a"), norm("end")}},
 		{"one layer twice", []int{4}, []models.Layer{dense("in", 4), twice{residual(norm("n"), dense("d", 4))}, norm("end")}},
+		{"recurrent", []int{3, 2}, []models.Layer{models.GRU{Name: "a", Units: 3}, models.RNN{Name: "b", Units: 3, Act: models.ReLU}, models.LSTM{Name: "c", Units: 2}, models.LastStep{}, dense("out", 2)}},
+		{"recurrent in both directions", []int{3, 2}, []models.Layer{models.Bidirectional{Name: "a", Layer: models.GRU{Units: 3}}, residual(models.RNN{Name: "b", Units: 6}), models.Flatten{Name: "f"}}},
 		{"activated", []int{4}, []models.Layer{dense("in", 4), models.Residual{Main: []models.Layer{norm("n"), models.Dense{Name: "d", Units: 4, Act: Tanh}}, Act: models.SiLU}, norm("end")}},
 	}
 }
@@ -59,13 +61,11 @@ func TestNets(t *testing.T) {
 				in = append(in, random(uint64(20+i), w.shape, 0.5, 0))
 			}
 			build := func(o Ops, in []*Node) []*Node {
-				lowering := xla.Lowering{}
 				if o.Builder != nil {
-					lowering.Target = lower.Target{Platform: "cuda", Triton: true}
-					lowering.Calls, lowering.Shared = Calls{Ops: o}, xla.NewShared()
+					onHost.lowering = xla.Lowering{Target: lower.Target{Platform: "cuda", Triton: true}, Options: lower.Options{RecurrentKernels: true},
+						Calls: Calls{Ops: o, Recurrent: o}, Shared: xla.NewShared()}
+					defer func() { onHost.lowering = models.Plain{} }()
 				}
-				onHost.lowering = lowering
-				defer func() { onHost.lowering = models.Plain{} }()
 				g, store := in[0].Graph(), model.NewStore()
 				model.SetStore(g, store)
 				store.SetTraining(g, true)

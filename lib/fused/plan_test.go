@@ -98,7 +98,7 @@ func TestCallRefusals(t *testing.T) {
 		"fused: kernel double: got no operands":                        func(w *writer, _ *Node) { Call(w.builder, ownKernel) },
 		"operand 0 is (Float32)[7], want (Float32)[512]":               func(w *writer, x *Node) { Call(w.builder, ownKernel, Slice(x, AxisRange(0, 7))) },
 		"fused: Linear: got x (Float32)[512] and w (Float32)[512]":     func(w *writer, x *Node) { Ops{Builder: w.builder}.Linear(x, x, nil, kernels.ReLU) },
-		"fused: LSTM: got z (Float32)[512]":                            func(w *writer, x *Node) { Ops{}.LSTM(x, x) },
+		"fused: LSTM: got z (Float32)[512]":                            func(w *writer, x *Node) { Ops{}.Recurrence(models.Recurrence{Kind: "LSTM", Z: x, Recurrent: x}) },
 		"fused: Conv: got x (Float32)[512]":                            func(w *writer, x *Node) { Ops{}.Conv(Convolution{}, x, x, x) },
 	} {
 		t.Run(name, func(t *testing.T) {

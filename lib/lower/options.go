@@ -15,6 +15,8 @@ type Options struct {
 	OneDNN bool
 	// NativeLSTM says that LSTMs are the session's native calls, package lstm.
 	NativeLSTM bool
+	// RecurrentKernels says that recurrences are Gaiden's kernels where there are some.
+	RecurrentKernels bool
 	// Recompute is the size from which outputs of batch norms are computed a second time on
 	// the backward pass instead of kept, in bytes; 0: all are kept.
 	Recompute int64

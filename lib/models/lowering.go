@@ -1,7 +1,6 @@
 package models
 
 import (
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
@@ -25,6 +24,9 @@ type Lowering interface {
 	// without biases, from outputs h0 and cells c0 [n units]. It returns all outputs, which
 	// have a gradient, and cells [length n units].
 	LSTM(z, biases, recurrent, h0, c0 *Node, training bool) (h, c *Node)
+	// Recurrence is a better form of a recurrence than LSTM and Scan, [length n units]; nil: there
+	// is none.
+	Recurrence(r Recurrence) *Node
 	// Scan runs a recurrent cell over the first axis of x [length …], from start. It returns
 	// what the cell gives at all time steps, [length …], which has a gradient for start, x
 	// and weights: all nodes that the cell reads besides.
@@ -172,6 +174,9 @@ func (Plain) LSTM(z, biases, recurrent, h, c *Node, _ bool) (outputs, cells *Nod
 	return Stack(all[0], 0), Stack(all[1], 0)
 }
 
+// Recurrence is [Lowering]'s.
+func (Plain) Recurrence(Recurrence) *Node { return nil }
+
 // Scan is unrolled, too.
 func (Plain) Scan(cell Cell, state []*Node, x *Node, _ []*Node, _ bool) *Node {
 	var all []*Node
@@ -181,16 +186,6 @@ func (Plain) Scan(cell Cell, state []*Node, x *Node, _ []*Node, _ bool) *Node {
 		all = append(all, y)
 	}
 	return Stack(all, 0)
-}
-
-// Recurrence is what a layer of LSTM does from z on, what the inputs give the gates with
-// their biases, in GoMLX's own operations: z [length n 4·units], recurrent [units 4·units]
-// and h [length n units]. It begins with zeros.
-func Recurrence(z, recurrent *Node) (h *Node) {
-	d := z.Shape().Dimensions
-	zero := Zeros(z.Graph(), shapes.Make(z.DType(), d[1], d[2]/4))
-	h, _ = Plain{}.LSTM(Reshape(z, d[0]*d[1], d[2]), nil, recurrent, zero, zero, false)
-	return h
 }
 
 // Attend is [Lowering]'s.

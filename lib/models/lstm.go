@@ -64,7 +64,11 @@ func (l LSTM) Apply(scope *model.Scope, x *Node) *Node {
 		after([]*Node{h, c})
 		return h
 	}
-	if l.Stateful == 0 || !training {
+	carried := l.Stateful > 0 && training
+	if h := lowering.Recurrence(Recurrence{Kind: "LSTM", Carried: carried, Z: Reshape(z, length, n, 4*u), Recurrent: recurrent, Biases: biases}); h != nil {
+		return timeFirst(h)
+	}
+	if !carried {
 		h, _ := lowering.LSTM(z, biases, recurrent, zero, zero, training)
 		return TransposeAllAxes(h, 1, 0, 2) // [n length units]
 	}

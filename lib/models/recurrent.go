@@ -121,16 +121,24 @@ func (l GRU) Apply(scope *model.Scope, x *Node) *Node {
 	sequences(x)
 	u := l.Units
 	x = Dense{Units: 3 * u, Init: l.Init}.Apply(scope, timeFirst(x))
+	if h := fromZeros(scope, x, Recurrence{Kind: "GRU"}, u, l.Init); h != nil {
+		return h
+	}
 	return overTime(scope.In("recurrent"), x, []*Node{zeros(x, u)}, func(state []*Node, x *Node) ([]*Node, *Node) {
-		h := state[0]
-		got := recurrentDense(scope, h, 3*u, l.Init)
-		gate := func(x *Node, k int) *Node { return SliceAxis(x, 1, AxisRange(k*u, (k+1)*u)) }
-		reset := Sigmoid(Add(gate(x, 0), gate(got, 0)))
-		update := Sigmoid(Add(gate(x, 1), gate(got, 1)))
-		new := Tanh(Add(gate(x, 2), Mul(reset, gate(got, 2))))
-		h = Add(new, Mul(update, Sub(h, new)))
+		h := gruStep(state[0], x, recurrentDense(state[0], recurrentWeights(scope, x.Graph(), u, 3*u, l.Init)))
 		return []*Node{h}, h
 	})
+}
+
+// gruStep is the output after a time step, from the one before, what the inputs give the gates,
+// and what the output before gives them.
+func gruStep(h, x, got *Node) *Node {
+	u := h.Shape().Dimensions[1]
+	gate := func(x *Node, k int) *Node { return SliceAxis(x, 1, AxisRange(k*u, (k+1)*u)) }
+	reset := Sigmoid(Add(gate(x, 0), gate(got, 0)))
+	update := Sigmoid(Add(gate(x, 1), gate(got, 1)))
+	new := Tanh(Add(gate(x, 2), Mul(reset, gate(got, 2))))
+	return Add(new, Mul(update, Sub(h, new)))
 }
 
 // RNN is a layer of simple recurrent units (Elman, 1990): act(x·weights + h·recurrent + biases).
@@ -154,18 +162,69 @@ func (l RNN) Apply(scope *model.Scope, x *Node) *Node {
 		act = Tanh
 	}
 	x = Dense{Units: l.Units, Init: l.Init}.Apply(scope, timeFirst(x))
+	if h := fromZeros(scope, x, Recurrence{Kind: "SimpleRNN", Act: act}, l.Units, l.Init); h != nil {
+		return h
+	}
 	return overTime(scope.In("recurrent"), x, []*Node{zeros(x, l.Units)}, func(state []*Node, x *Node) ([]*Node, *Node) {
-		h := act(Add(x, recurrentDense(scope, state[0], l.Units, l.Init)))
+		h := act(Add(x, recurrentDense(state[0], recurrentWeights(scope, x.Graph(), l.Units, l.Units, l.Init))))
 		return []*Node{h}, h
 	})
 }
 
-// recurrentDense is a cell's dense layer on its state, in scope's "recurrent".
-func recurrentDense(scope *model.Scope, h *Node, units int, init Init) *Node {
+// recurrentWeights are those of a cell's dense layer on its state, in scope's "recurrent".
+func recurrentWeights(scope *model.Scope, g *Graph, units, gates int, init Init) Linear {
 	s := scope.At("recurrent")
-	g := h.Graph()
-	w := variable(s, g, "weights", init, Glorot, h.Shape().Dimensions[1], units)
-	return loweringOf(g).Dense(h, Linear{W: w, Biases: variable(s, g, "biases", nil, Fill(0), units)})[0]
+	w := variable(s, g, "weights", init, Glorot, units, gates)
+	return Linear{W: w, Biases: variable(s, g, "biases", nil, Fill(0), gates)}
+}
+
+// recurrentDense is a cell's dense layer on its state.
+func recurrentDense(h *Node, l Linear) *Node { return loweringOf(h.Graph()).Dense(h, l)[0] }
+
+// Recurrence is a recurrence that begins with zeros and whose cell is known by its name, so that
+// a [Lowering] may compute it as a whole.
+type Recurrence struct {
+	Kind      string // of the layer: LSTM, GRU or SimpleRNN
+	Act       Act    // of a SimpleRNN
+	Carried   bool   // it begins with a state of its own, for which there is only Lowering.LSTM
+	Z         *Node  // what the inputs give the gates, [length n gates·units]
+	Recurrent *Node  // [units gates·units]
+	Biases    *Node  // of what the output before gives the gates, [gates·units]; nil: none
+}
+
+// By is the recurrence in the operations of a lowering: its LSTM or its Scan.
+func (r Recurrence) By(l Lowering) *Node {
+	d, u := r.Z.Shape().Dimensions, r.Recurrent.Shape().Dimensions[0]
+	zero := zeros(r.Z, u)
+	if r.Kind == "LSTM" {
+		h, _ := l.LSTM(Reshape(r.Z, d[0]*d[1], d[2]), r.Biases, r.Recurrent, zero, zero, false)
+		return h
+	}
+	dense := Linear{W: r.Recurrent, Biases: r.Biases}
+	return l.Scan(func(state []*Node, x *Node) ([]*Node, *Node) {
+		got := recurrentDense(state[0], dense)
+		h := gruStep
+		if r.Kind != "GRU" {
+			h = func(_, x, got *Node) *Node { return r.Act(Add(x, got)) }
+		}
+		y := h(state[0], x, got)
+		return []*Node{y}, y
+	}, []*Node{zero}, r.Z, []*Node{r.Recurrent, r.Biases}, true)
+}
+
+// fromZeros is the lowering's own form of a recurrence over x [length n …], as [n length units];
+// nil: it has none, or states come from a cache.
+func fromZeros(scope *model.Scope, x *Node, r Recurrence, units int, init Init) *Node {
+	g := x.Graph()
+	if cacheOf(g) != nil {
+		return nil
+	}
+	l := recurrentWeights(scope, g, units, x.Shape().Dimensions[2], init)
+	r.Z, r.Recurrent, r.Biases = x, l.W, l.Biases
+	if h := loweringOf(g).Recurrence(r); h != nil {
+		return timeFirst(h)
+	}
+	return nil
 }
 
 // zeros are those of a state [n units], where x is [length n …].

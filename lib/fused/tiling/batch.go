@@ -64,7 +64,7 @@ func norm(n kernels.Norm, back bool) Form {
 	return Form{
 		Inputs: in, Bytes: float64(passes) * float64(x.Shape.ByteSize()),
 		Build: func(o fused.Ops, in []*Node) []*Node {
-			wrt := []*Node{Identity(StopGradient(in[0])), Identity(StopGradient(in[1]))} // see lstmBack
+			wrt := []*Node{Identity(StopGradient(in[0])), Identity(StopGradient(in[1]))} // see recurrenceBack
 			var offset *Node
 			if n.Offset {
 				offset = Identity(StopGradient(in[2]))
@@ -85,7 +85,7 @@ func normOfSum(n kernels.Norm, back bool, in []Input, passes int) Form {
 	return Form{
 		Inputs: in, Bytes: float64(passes) * float64(in[0].Shape.ByteSize()),
 		Build: func(o fused.Ops, in []*Node) []*Node {
-			x, scale, offset := Identity(StopGradient(in[0])), Identity(StopGradient(in[1])), Identity(StopGradient(in[2])) // see lstmBack
+			x, scale, offset := Identity(StopGradient(in[0])), Identity(StopGradient(in[1])), Identity(StopGradient(in[2])) // see recurrenceBack
 			wrt := []*Node{x, scale, offset}
 			if !n.Offset {
 				wrt, offset = wrt[:2], nil
@@ -119,7 +119,7 @@ func activation(a kernels.Activation, back bool) Form {
 	return Form{
 		Inputs: []Input{{Shape: x}, {Shape: shapes.Make(x.DType, a.Width)}, {Shape: x}}, Bytes: float64(passes) * float64(x.ByteSize()),
 		Build: func(o fused.Ops, in []*Node) []*Node {
-			wrt := []*Node{Identity(StopGradient(in[0]))} // see lstmBack
+			wrt := []*Node{Identity(StopGradient(in[0]))} // see recurrenceBack
 			var biases *Node
 			if !a.NoBias {
 				biases = Identity(StopGradient(in[1]))

@@ -166,10 +166,10 @@ func FormOf(op kernels.Op) (Form, error) {
 		return activation(op, false), nil
 	case kernels.ActivationGradient:
 		return activation(op.Activation, true), nil
-	case kernels.LSTM:
-		return lstm(op), nil
-	case kernels.LSTMBack:
-		return lstmBack(op), nil
+	case kernels.Recurrence:
+		return recurrence(op), nil
+	case kernels.RecurrenceBack:
+		return recurrenceBack(op), nil
 	}
 	return Form{}, fmt.Errorf("tiling: %s: got a %T, want one of package kernels, or a Formed", op.Key(), op)
 }
@@ -211,9 +211,9 @@ func Compute(op kernels.Op) dtypes.DType {
 		return cmp.Or(op.X, dtypes.Float32)
 	case kernels.ActivationGradient:
 		return cmp.Or(op.X, dtypes.Float32)
-	case kernels.LSTM:
+	case kernels.Recurrence:
 		return cmp.Or(op.Compute, dtypes.Float32)
-	case kernels.LSTMBack:
+	case kernels.RecurrenceBack:
 		return cmp.Or(op.Compute, dtypes.Float32)
 	}
 	return dtypes.Float32

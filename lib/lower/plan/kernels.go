@@ -4,22 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/gomlx/compute/dtypes"
 
-	"gaiden/lib/engine/triton/kernels"
 	"gaiden/lib/fused"
 	"gaiden/lib/lower"
-	"gaiden/lib/models"
 )
 
 // Set is the kernels of a net's steps.
 type Set struct {
-	// Layers has a kernel or more for each layer and its gradient. nil: only LSTM layers have
+	// Layers has a kernel or more for each layer and its gradient. nil: only recurrences have
 	// kernels, inside GoMLX's graph.
 	Layers *fused.Plan
+	// Loops are why recurrences have no kernels.
+	Loops []string
 }
 
 func (s *Set) kind() string {
@@ -34,13 +34,17 @@ func (s *Set) kind() string {
 
 // String lists the layers with their kernels.
 func (s *Set) String() string {
-	switch {
-	case s == nil:
+	if s == nil {
 		return ""
-	case s.Layers != nil:
-		return s.Layers.String()
 	}
-	return "kernels          for LSTM layers only\n"
+	text := "kernels          for recurrent layers only\n"
+	if s.Layers != nil {
+		text = s.Layers.String()
+	}
+	for _, why := range s.Loops {
+		text += "XLA's loop       " + why + "\n"
+	}
+	return text
 }
 
 // kernels decides which kernels the steps of a batch have; nil: XLA's.
@@ -79,7 +83,7 @@ func (p *Plan) kernels(batch int) *Set {
 		case !known.nothing():
 			p.because("Gaiden's kernels: measured %.1f µs a step, with XLA's %.1f", known.Fused, known.XLA)
 			return set
-		case t.largeMatmuls(batch):
+		case set.Layers != nil && t.largeMatmuls(batch):
 			p.because("XLA's kernels: most of the work is in matrix multiplications of %.0e FLOPs and more; Tune measures Gaiden's", lower.LargeMatmulFLOPs)
 		default:
 			p.because("Gaiden's kernels: expected to be faster; Tune measures it")
@@ -92,12 +96,18 @@ func (p *Plan) kernels(batch int) *Set {
 // Available are the kernels that steps could have on a GPU. Its error says why there are
 // none.
 func (t Training) Available() (*Set, error) {
-	plan, err := t.layers()
-	if err == nil {
-		return &Set{Layers: plan}, nil
+	var loops []string
+	for _, why := range t.Recurrences {
+		if why != "" && !slices.Contains(loops, why) {
+			loops = append(loops, why)
+		}
 	}
-	if slices.ContainsFunc(t.Net.Layers, func(l models.Layer) bool { _, is := PlainLSTM(l); return is }) {
-		return &Set{}, nil
+	plan, err := t.layers()
+	if err == nil || slices.Contains(t.Recurrences, "") {
+		return &Set{Layers: plan, Loops: loops}, nil
+	}
+	if loops != nil {
+		err = fmt.Errorf("%w; %s", err, strings.Join(loops, "; "))
 	}
 	return nil, err
 }
@@ -123,23 +133,4 @@ func (t Training) layers() (*fused.Plan, error) {
 		}
 	}
 	return fused.NewPlan(t.Net)
-}
-
-// PlainLSTM is a layer's LSTM, if kernels can do it: not too wide, and with no settings
-// but name, units and first values.
-func PlainLSTM(layer models.Layer) (l models.LSTM, is bool) {
-	if l, is = layer.(models.LSTM); !is || l.Units > kernels.LargestUnits {
-		return l, false
-	}
-	v := reflect.ValueOf(l)
-	for i := range v.NumField() {
-		switch v.Type().Field(i).Name {
-		case "Name", "Units", "Init":
-		default:
-			if !v.Field(i).IsZero() {
-				return l, false
-			}
-		}
-	}
-	return l, true
 }

@@ -158,6 +158,7 @@ func TestKernels(t *testing.T) {
 		return func(q *Training) { q.Known = func(int) Known { return k } }
 	}
 	none := func(*Training) {}
+	recurs := func(l ...string) func(*Training) { return func(q *Training) { q.Recurrences = l } }
 	for _, tt := range []struct {
 		name   string
 		q      Training
@@ -181,9 +182,12 @@ func TestKernels(t *testing.T) {
 		{"an optimizer without a rule", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Rule = nil }, "XLA", "none for this optimizer"},
 		{"another loss", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.CrossEntropy = false }, "XLA", "none for this loss"},
 		{"more data than an int32 counts", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Numbers = 1 << 31 }, "XLA", "want less than 2³¹"},
-		{"LSTM", regression(models.SineLSTM(80, 7)), none, "some", "LSTM layers only"},
-		{"a wider LSTM", regression(models.SineLSTM(129, 7)), none, "XLA", "none for this loss"},
-		{"a small LSTM", regression(models.SineLSTM(5, 7)), none, "some", "LSTM layers only"},
+		{"LSTM", regression(models.SineLSTM(80, 7)), recurs(""), "some", "recurrent layers only"},
+		{"a wider LSTM", regression(models.SineLSTM(129, 7)), recurs("too wide"), "XLA", "none for this loss: want cross entropy of labels; too wide"},
+		{"next to a wider one", regression(models.SineLSTM(5, 7)), recurs("", "too wide"), "some", "XLA's loop too wide"},
+		{"next to large matrix multiplications", regression(wide), func(q *Training) { q.Recurrences, q.Batch = []string{""}, 1024 }, "some", "expected to be faster"},
+		{"a classifier's", classifier(models.MLP(10), gpu("9.0"), 32, 10), recurs("", "too wide"), "layers", "XLA's loop too wide"},
+		{"a small LSTM", regression(models.SineLSTM(5, 7)), recurs("", ""), "some", "recurrent layers only"},
 		{"Peaks", regression(models.Peaks()), none, "XLA", "none for this loss"},
 	} {
 		tt.q.Work.FLOPs = 1e8

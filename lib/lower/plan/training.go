@@ -25,6 +25,8 @@ type Training struct {
 
 	Attentions []lower.Attention // of one example
 	Options    lower.Options     // of the lowering
+	// Recurrences are why each recurrence of the net has no kernels; "": it has some.
+	Recurrences []string
 	// Head is the last layer of a net of labels, for one example, and WholeHead why it cannot be
 	// computed in pieces, "" if it can.
 	Head      lower.Head

@@ -14,6 +14,10 @@ type Calls interface {
 	// LSTM and LSTMBack are native calls of package lstm, whose operands' names these are.
 	LSTM(z, biases, recurrent, h0, c0 *Node) (all []*Node) // h, c, gates
 	LSTMBack(gates, recurrent, c0, c, v *Node) (dz *Node)
+	// Recurrence is one as GPU kernels, with its gradient, and NoRecurrence why there are none
+	// for it; "": there are.
+	Recurrence(r models.Recurrence) *Node
+	NoRecurrence(r models.Recurrence) string
 	// Attention and AttentionGradient are those of hlo.Flash.
 	Attention(f Flash, q, k, v *Node, lengths ...*Node) (y, statistics *Node)
 	AttentionGradient(f Flash, q, k, v, statistics, dy, y *Node, lengths ...*Node) []*Node
@@ -127,14 +131,19 @@ func scan(calls Calls, z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Nod
 	}), c
 }
 
-// Recurrence is what a layer of LSTM does from z on, what the inputs give the gates with
-// their biases: z [length n 4·units], recurrent [units 4·units] and h [length n units],
-// which has a gradient. It begins with zeros.
-func Recurrence(z, recurrent *Node) (h *Node) {
-	d := z.Shape().Dimensions
-	zero := Zeros(z.Graph(), shapes.Make(z.DType(), d[1], d[2]/4))
-	h, _ = scan(nil, Reshape(z, d[0]*d[1], d[2]), nil, recurrent, zero, zero, false)
-	return h
+// Recurrence is the kernels of one, where the program is to have them.
+func (l Lowering) Recurrence(r models.Recurrence) *Node {
+	if l.Calls == nil {
+		return nil
+	}
+	refused := l.Calls.NoRecurrence(r)
+	if l.Recurs != nil {
+		l.Recurs(refused)
+	}
+	if refused != "" || !l.Options.RecurrentKernels {
+		return nil
+	}
+	return l.Calls.Recurrence(r)
 }
 
 // cell is a time step by itself: x is what the inputs give the gates, with their biases.

@@ -142,8 +142,12 @@ func TestRecurrence(t *testing.T) {
 			z, recurrent, v := wave(0.7, length, n, 4*u), wave(0.3, u, 4*u), wave(0.9, length, n, u)
 			var out []*Node
 			for _, layer := range []func(z *Node) *Node{
-				func(z *Node) *Node { return Recurrence(z, recurrent) },
-				func(z *Node) *Node { return models.Recurrence(z, recurrent) },
+				func(z *Node) *Node {
+					return models.Recurrence{Kind: "LSTM", Z: z, Recurrent: recurrent}.By(Lowering{})
+				},
+				func(z *Node) *Node {
+					return models.Recurrence{Kind: "LSTM", Z: z, Recurrent: recurrent}.By(models.Plain{})
+				},
 			} {
 				h := layer(z)
 				h = layer(Concatenate([]*Node{h, h, h, h}, -1))

@@ -17,6 +17,9 @@ type Lowering struct {
 	Calls   Calls // the program's native calls for LSTMs; nil: it has none
 	// Attends is called with the shape of each attention; nil: it is not.
 	Attends func(lower.Attention)
+	// Recurs is called for each recurrence, with why there are no kernels for it, or ""; nil: it
+	// is not.
+	Recurs func(refused string)
 	// Multiplies is called with rows, weights, biases (or nil) and result of each dense layer
 	// without an activation; nil: it is not.
 	Multiplies func(x, w, biases, y *Node)

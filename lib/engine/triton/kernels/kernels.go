@@ -12,7 +12,7 @@
 //	                them, in place: the gradients never reach memory
 //
 // and convolutions have [Conv] with its gradients. Batch normalization is a
-// [Norm]: two kernels each way, and an [LSTM] one. A kernel is used like this:
+// [Norm]: two kernels each way, and a [Recurrence] one. A kernel is used like this:
 //
 //	k := kernels.Linear{Batch: 100, In: 784, Out: 1000, Act: kernels.ReLU}.Kernel()
 //	y, err := k.Call(f, x, w, bias) // f is an *hlo.Function

@@ -10,7 +10,7 @@ import (
 )
 
 // plainLSTM is the recurrence in loops of Go; v is the gradient of h.
-func plainLSTM(l LSTM, z, r, v []float64) (h, c, gates, d []float64) {
+func plainLSTM(l Recurrence, z, r, v []float64) (h, c, gates, d []float64) {
 	u, all := l.Units, l.Length*l.Batch
 	h, c, gates, d = make([]float64, all*u), make([]float64, all*u), make([]float64, all*4*u), make([]float64, all*4*u)
 	sigmoid := func(x float64) float64 { return plain(Sigmoid, x) }
@@ -72,7 +72,7 @@ func plainLSTM(l LSTM, z, r, v []float64) (h, c, gates, d []float64) {
 }
 
 func TestLSTM(t *testing.T) {
-	for _, l := range []LSTM{{Length: 1, Batch: 1, Units: 1}, {Length: 14, Batch: 20, Units: 5}, {Length: 5, Batch: 16, Units: 16}, {Length: 3, Batch: 33, Units: 37, Tile: Tile{N: 32}}} {
+	for _, l := range []Recurrence{{Length: 1, Batch: 1, Units: 1}, {Length: 14, Batch: 20, Units: 5}, {Length: 5, Batch: 16, Units: 16}, {Length: 3, Batch: 33, Units: 37, Tile: Tile{N: 32}}} {
 		l.Tile.Rounding = triton.Exact
 		z, r, v := numbers(1, l.shape(4).Size()), numbers(2, 4*l.Units*l.Units), numbers(3, l.shape(1).Size())
 		h, c, gates, d := plainLSTM(l, z, r, v)
@@ -80,14 +80,14 @@ func TestLSTM(t *testing.T) {
 		for i, want := range [][]float64{h, c, gates} {
 			near(t, name(l, " output ", i), got[i], want, 1e-5)
 		}
-		near(t, name(l, " backwards"), run(t, LSTMBack{l}.Kernel(), v, gates, c, r)[0], d, 1e-5)
+		near(t, name(l, " backwards"), run(t, RecurrenceBack{l}.Kernel(), v, gates, c, r)[0], d, 1e-5)
 	}
 }
 
 // TestLSTMHalf holds the float16 of wide layers to the plain recurrence: also
 // where float16 has no such weights, outputs or gradients without their scales.
 func TestLSTMHalf(t *testing.T) {
-	l := LSTM{Length: 4, Batch: 3, Units: 70}
+	l := Recurrence{Length: 4, Batch: 3, Units: 70}
 	for _, tt := range []struct {
 		name                      string
 		z, weights, gradient, off float64
@@ -114,7 +114,7 @@ func TestLSTMHalf(t *testing.T) {
 		for i, want := range [][]float64{h, c, gates} {
 			near(t, name(tt.name, " output ", i), got[i], want, tt.off)
 		}
-		near(t, name(tt.name, " backwards"), run(t, LSTMBack{l}.Kernel(), v, gates, c, r)[0], d, tt.off)
+		near(t, name(tt.name, " backwards"), run(t, RecurrenceBack{l}.Kernel(), v, gates, c, r)[0], d, tt.off)
 	}
 	z := make([]float64, l.shape(4).Size())
 	z[0] = math.NaN()
@@ -129,7 +129,7 @@ func TestLSTMHalf(t *testing.T) {
 // TestLSTMTiles holds every tiling, of factors of each type, to the plain recurrence. A
 // batch leaves rows over in blocks of each size.
 func TestLSTMTiles(t *testing.T) {
-	for _, l := range []LSTM{{Length: 3, Batch: 37, Units: 5}, {Length: 2, Batch: 9, Units: 70}} {
+	for _, l := range []Recurrence{{Length: 3, Batch: 37, Units: 5}, {Length: 2, Batch: 9, Units: 70}} {
 		z, r, v := numbers(1, l.shape(4).Size()), numbers(2, 4*l.Units*l.Units), numbers(3, l.shape(1).Size())
 		h, c, gates, d := plainLSTM(l, z, r, v)
 		for _, tile := range l.Tiles() {
@@ -140,11 +140,11 @@ func TestLSTMTiles(t *testing.T) {
 			}{{dtypes.Float32, triton.Exact, 1e-5}, {dtypes.Float32, triton.Nearest, 2e-3}, {dtypes.BFloat16, triton.Nearest, 1e-2}} {
 				l := l
 				l.Compute, tile.Rounding = tt.compute, tt.rounding
-				got := run(t, l.With(tile).(LSTM).Kernel(), z, r)
+				got := run(t, l.With(tile).(Recurrence).Kernel(), z, r)
 				for i, want := range [][]float64{h, c, gates} {
 					near(t, name(l.Key(), " ", tile, " output ", i), got[i], want, tt.off)
 				}
-				back := LSTMBack{l}.With(tile).(LSTMBack)
+				back := RecurrenceBack{l}.With(tile).(RecurrenceBack)
 				near(t, name(back.Key(), " ", tile), run(t, back.Kernel(), v, gates, c, r)[0], d, tt.off)
 			}
 		}
