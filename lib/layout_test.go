@@ -46,7 +46,7 @@ lib/engine/triton: lib/engine/hlo                                 kernels are te
 lib/engine/triton/emulate: lib/engine/triton                      runs a kernel's text on the host, for tests
 lib/engine/triton/kernels: lib/activations, lib/elementwise, lib/engine/triton                      each is a page that writes one kernel
 lib/fused: lib/activations, lib/elementwise, lib/elementwise/gomlx, lib/engine/hlo, lib/engine/triton, lib/engine/triton/kernels, lib/gradient, lib/lower, lib/lower/xla, lib/models  where graphs call kernels, with their plain forms
-lib/fused/tiling: lib/optim, lib/models, lib/fused, lib/gradient, lib/engine/hlo, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/lower, lib/session  tries kernels where they will run, and keeps what is best
+lib/fused/tiling: lib/optim, lib/models, lib/fused, lib/gradient, lib/engine/hlo, lib/engine/sealed, lib/engine/triton/kernels, lib/engine/wire, lib/lower, lib/lower/xla, lib/session  tries kernels where they will run, and keeps what is best
 lib/engine/wire: lib/sysinfo                                      both ends import it, it imports neither
 lib/engine/pjrt:                                                  stands on the C API alone
 lib/engine/pjrt/nodetest: lib/engine/pjrt                         makes a plugin that has several nodes, in tests

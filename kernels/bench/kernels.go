@@ -148,10 +148,9 @@ func kernelOps() []kernels.Op {
 			kernels.Softmax{Batch: 100, Classes: 10, X: k, G: k}, kernels.Softmax{Batch: 77, Classes: 1000, X: k, G: k},
 			kernels.CrossEntropy{Rows: 513, Classes: 50257, X: k}, kernels.CrossEntropy{Rows: 3, Classes: 4096, X: k},
 			kernels.CrossEntropy{Rows: 2048, Classes: 50304, X: k, Gradient: true}, kernels.CrossEntropy{Rows: 3, Classes: 1025, X: k, Gradient: true})
-		for i, rows := range []int{1, 4, 3, 1, 2} {
-			f := kernels.FewRows{Rows: rows, In: []int{768, 33, 2048, 768, 100}[i], Units: [][3]int{{768, 768, 768}, {17}, {5, 64}, {3072}, {40, 7, 9}}[i], X: k, W: k, Scale: k, Epsilon: 1e-5}
-			f.Norm, f.Offset, f.Biases, f.Residual = i < 3, i == 0, i != 2, i == 1
-			f.Act = acts[i%len(acts)]
+		for i, in := range []int{768, 33, 2048, 3072, 100} {
+			f := kernels.OneRow{In: in, Units: [][3]int{{768, 768, 768}, {17}, {5, 64}, {768}, {40, 7, 9}}[i], X: k, W: k, Scale: k, Epsilon: 1e-5, Act: acts[i%len(acts)]}
+			f.Norm, f.Offset, f.Biases, f.Residual = i < 3, i == 0, i != 2, i == 1 || i == 3
 			l = append(l, f)
 		}
 		for _, c := range []kernels.CachedAttention{{Rows: 1, Heads: 12, Groups: 12, Size: 64, Slots: 384}, {Rows: 3, Heads: 8, Groups: 2, Size: 80, Slots: 100, SoftCap: 5}, {Rows: 32, Heads: 4, Groups: 4, Size: 33, Slots: 77, Window: 9}} {

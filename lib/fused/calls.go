@@ -79,8 +79,8 @@ func (c Calls) Activate(x, biases *Node, act models.Act) *Node {
 	return nil
 }
 
-// FewRows is that of xla.Calls.
-func (c Calls) FewRows(f xla.FewRows) []*Node { return c.Ops.FewRows(f) }
+// OneRow is that of xla.Calls.
+func (c Calls) OneRow(f xla.OneRow) []*Node { return c.Ops.OneRow(f) }
 
 // AttendCached is that of xla.Calls.
 func (c Calls) AttendCached(q, k, v, keys, values *Node, at models.CachePlace, a models.Attending) (y, newKeys, newValues *Node) {

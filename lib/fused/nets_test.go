@@ -105,14 +105,21 @@ func TestNets(t *testing.T) {
 	}
 }
 
-// TestInference holds the same nets without training, whose dense layers of few rows are kernels, to
+// TestInference holds the same nets without training, whose dense layers are kernels, for they have one row, to
 // nets in GoMLX's operations: values, and gradients of who asks for them.
 func TestInference(t *testing.T) {
 	for _, tt := range testNets() {
+		if tt.name == "recurrent" {
+			continue // a loop, which the host has not
+		}
 		t.Run(tt.name, func(t *testing.T) {
-			net := models.Net{Name: "net", Input: tt.input, Layers: tt.layers}
+			input := slices.Clone(tt.input)
+			if len(input) == 2 && tt.name != "reshaped" {
+				input[0] = 1 // a time step
+			}
+			net := models.Net{Name: "net", Input: input, Layers: tt.layers}
 			weights := variables(t, net)
-			in := []*tensors.Tensor{random(1, f32(append([]int{1}, tt.input...)...), 1, 0)}
+			in := []*tensors.Tensor{random(1, f32(append([]int{1}, input...)...), 1, 0)}
 			for i, w := range weights {
 				in = append(in, random(uint64(20+i), w.shape, 0.5, 0))
 			}
@@ -124,8 +131,8 @@ func TestInference(t *testing.T) {
 			}
 			got, ran := emulated(t, Ops{}, in, build)
 			want := plainly(t, in, func(in []*Node) []*Node { return build(Ops{}, in) })
-			if !slices.Contains(ran, "few_rows") {
-				t.Errorf("got kernels %v, want few_rows among them", ran)
+			if !slices.Contains(ran, "one_row") {
+				t.Errorf("got kernels %v, want one_row among them", ran)
 			}
 			for i := range want {
 				near(t, fmt.Sprint("output ", i), got[i], want[i], 1e-4)
@@ -213,8 +220,8 @@ func TestCachedNets(t *testing.T) {
 		}
 		got, ran := emulated(t, Ops{}, in, build)
 		want := plainly(t, in, func(in []*Node) []*Node { return build(Ops{}, in) })
-		if !slices.Contains(ran, "cached_attention") || !slices.Contains(ran, "few_rows") {
-			t.Errorf("got kernels %v, want cached_attention and few_rows among them", ran)
+		if !slices.Contains(ran, "cached_attention") || !slices.Contains(ran, "one_row") {
+			t.Errorf("got kernels %v, want cached_attention and one_row among them", ran)
 		}
 		for i := range want {
 			near(t, fmt.Sprintf("%T, output %d", layer, i), got[i], want[i], 1e-4)

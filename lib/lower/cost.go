@@ -113,8 +113,6 @@ const (
 	// leastActivation is how many numbers, in 16 bits, have a kernel for their activation: of
 	// fewer a launch is most of the time.
 	leastActivation = 1 << 20
-	// fewRows is up to how many rows a dense layer takes as long as its weights are read.
-	fewRows = 4
 
 	// Matmuls on a GPU.
 

@@ -40,6 +40,6 @@ func BiasParts(t Target, rows int) int {
 	return 1
 }
 
-// FewRows says whether dense layers of so many rows, whose gradients nobody asks for, are kernels
-// that read the weights as fast as memory gives them: see kernels.FewRows.
-func FewRows(t Target, rows int) bool { return t.Triton && rows <= fewRows }
+// OneRow says whether dense layers of so many rows, whose gradients nobody asks for, are a kernel
+// that reads the weights as fast as memory gives them: see kernels.OneRow.
+func OneRow(t Target, rows int) bool { return t.Triton && rows == 1 }

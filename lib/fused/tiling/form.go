@@ -158,8 +158,8 @@ func FormOf(op kernels.Op) (Form, error) {
 		return norm(op, false), nil
 	case kernels.NormGradient:
 		return norm(op.Norm, true), nil
-	case kernels.FewRows:
-		return fewRows(op), nil
+	case kernels.OneRow:
+		return oneRow(op), nil
 	case kernels.CachedAttention:
 		return cachedAttention(op), nil
 	case kernels.Activation:
@@ -203,7 +203,7 @@ func Compute(op kernels.Op) dtypes.DType {
 		return cmp.Or(op.X, dtypes.Float32)
 	case kernels.NormGradient:
 		return cmp.Or(op.X, dtypes.Float32)
-	case kernels.FewRows:
+	case kernels.OneRow:
 		return cmp.Or(op.X, dtypes.Float32)
 	case kernels.CachedAttention:
 		return cmp.Or(op.X, dtypes.Float32)

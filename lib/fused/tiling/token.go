@@ -14,11 +14,11 @@ import (
 	"gaiden/lib/models"
 )
 
-// fewRows is dense layers of few rows.
-func fewRows(f kernels.FewRows) Form {
+// oneRow is dense layers of one row.
+func oneRow(f kernels.OneRow) Form {
 	x, w, vector := cmp.Or(f.X, dtypes.Float32), cmp.Or(f.W, dtypes.Float32), cmp.Or(f.Scale, dtypes.Float32)
-	all := []Input{{Shape: shapes.Make(x, f.Rows, f.In)}}
-	of := xla.FewRows{X: &Node{}, Epsilon: f.Epsilon}
+	all := []Input{{Shape: shapes.Make(x, 1, f.In)}}
+	of := xla.OneRow{X: &Node{}, Epsilon: f.Epsilon}
 	input := func(there bool, fill Fill, d dtypes.DType, dims ...int) *Node {
 		if !there {
 			return nil
@@ -35,12 +35,12 @@ func fewRows(f kernels.FewRows) Form {
 	for _, units := range f.Units {
 		if units > 0 {
 			of.Layers = append(of.Layers, models.Linear{W: input(true, Small, w, f.In, units), Biases: input(f.Biases, Normal, w, units), Act: act})
-			bytes, flops = bytes+float64(f.In*units*w.Size()), flops+2*float64(f.Rows*f.In)*float64(units)
+			bytes, flops = bytes+float64(f.In*units*w.Size()), flops+2*float64(f.In)*float64(units)
 		}
 	}
-	of.Residual = input(f.Residual, Normal, x, f.Rows, f.Units[0])
+	of.Residual = input(f.Residual, Normal, x, 1, f.Units[0])
 	return Form{Inputs: all, Bytes: bytes, FLOPs: flops, Build: func(o fused.Ops, in []*Node) []*Node {
-		if got := o.FewRows(of.With(slices.Clone(in))); got != nil {
+		if got := o.OneRow(of.With(slices.Clone(in))); got != nil {
 			return got
 		}
 		return of.With(slices.Clone(in)).Plain()

@@ -36,7 +36,7 @@ func (l Lowering) Dense(x *Node, layers ...models.Linear) (all []*Node) {
 	if l.Options.ExamplesLast {
 		return all
 	}
-	if all := l.fewRows(x, layers); all != nil {
+	if all := l.rowLayers(x, layers); all != nil {
 		return all
 	}
 	for i, y := range l.matmuls(x, ws) {

@@ -27,8 +27,8 @@ type Calls interface {
 	// layers read the sum as kept. After the gradient was derived, columns returns the gradient of
 	// sum and its sums over all axes but the last. columns is nil where there is no kernel.
 	NormOfSum(sum, x, z, biases, scale, offset *Node, epsilon float64) (y, kept *Node, columns func() (of, sums *Node))
-	// FewRows are the results of dense layers by one GPU kernel; nil where there is none.
-	FewRows(f FewRows) []*Node
+	// OneRow are the results of dense layers by one GPU kernel; nil where there is none.
+	OneRow(f OneRow) []*Node
 	// AttendCached is that of models.Lowering, by a GPU kernel.
 	AttendCached(q, k, v, keys, values *Node, at models.CachePlace, a models.Attending) (y, newKeys, newValues *Node)
 	// Activate is act(x + biases) as a GPU kernel, with its gradient; nil for a function that

@@ -31,7 +31,7 @@ func (l Lowering) Norm(x, scale, offset *Node, epsilon float64) *Node {
 	if !l.normKernel(x) {
 		return models.Plain{}.Norm(x, scale, offset, epsilon)
 	}
-	if l.few(x) {
+	if l.isRow(x) {
 		y := l.Calls.Norm(x, scale, offset, epsilon)
 		l.normalized(y, x, scale, offset, epsilon)
 		return y

@@ -9,7 +9,7 @@ type Shared struct {
 	// they are those of the plain form.
 	Inference bool
 
-	few     map[*Node]FewRows      // by what was made of them, unshaped
+	rows    map[*Node]OneRow       // by what was made of them, unshaped
 	sums    map[*Node]*sum         // what norms may normalize, by the node that they are given
 	biased  map[*Node]biased       // results of dense layers, unshaped
 	columns []func() (of, s *Node) // sums over all axes but the last of gradients
@@ -19,7 +19,7 @@ type biased struct{ y, biases *Node }
 
 // NewShared is that of a new program.
 func NewShared() *Shared {
-	return &Shared{few: map[*Node]FewRows{}, sums: map[*Node]*sum{}, biased: map[*Node]biased{}}
+	return &Shared{rows: map[*Node]OneRow{}, sums: map[*Node]*sum{}, biased: map[*Node]biased{}}
 }
 
 // unshaped is x before reshapes that have left it its last axis.

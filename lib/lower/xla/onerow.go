@@ -9,10 +9,10 @@ import (
 	"gaiden/lib/models"
 )
 
-// FewRows is dense layers of a few rows, as one kernel: of X [rows in], which is normalized first
+// OneRow is dense layers of one row, as one kernel: of X [1 in], which is normalized first
 // if Scale is not nil, see models.Lowering. Residual, which may be nil, is added to what the only
 // layer gives.
-type FewRows struct {
+type OneRow struct {
 	X, Scale, Offset *Node
 	Epsilon          float64
 	Layers           []models.Linear
@@ -20,19 +20,19 @@ type FewRows struct {
 }
 
 // Operands are all arrays of it, and with gives it others.
-func (f FewRows) Operands() (all []*Node) {
+func (f OneRow) Operands() (all []*Node) {
 	f.each(func(x **Node) { all = append(all, *x) })
 	return all
 }
 
 // With is f of other operands.
-func (f FewRows) With(operands []*Node) FewRows {
+func (f OneRow) With(operands []*Node) OneRow {
 	f.Layers = slices.Clone(f.Layers)
 	f.each(func(x **Node) { *x, operands = operands[0], operands[1:] })
 	return f
 }
 
-func (f *FewRows) each(do func(x **Node)) {
+func (f *OneRow) each(do func(x **Node)) {
 	all := []**Node{&f.X, &f.Scale, &f.Offset}
 	for i := range f.Layers {
 		all = append(all, &f.Layers[i].W, &f.Layers[i].Biases)
@@ -45,7 +45,7 @@ func (f *FewRows) each(do func(x **Node)) {
 }
 
 // Plain is the same in GoMLX's operations.
-func (f FewRows) Plain() (all []*Node) {
+func (f OneRow) Plain() (all []*Node) {
 	x := f.X
 	if f.Scale != nil {
 		var offset *Node
@@ -63,33 +63,33 @@ func (f FewRows) Plain() (all []*Node) {
 	return all
 }
 
-// few says whether x has so few rows that dense layers of it are kernels.
-func (l Lowering) few(x *Node) bool {
-	return l.Calls != nil && l.Shared != nil && l.Shared.Inference && lower.FewRows(l.Target, x.Shape().Size()/last(x))
+// isRow says whether x is one row of which dense layers are kernels.
+func (l Lowering) isRow(x *Node) bool {
+	return l.Calls != nil && l.Shared != nil && l.Shared.Inference && lower.OneRow(l.Target, x.Shape().Size()/last(x))
 }
 
-// fewRows are the results of dense layers of x [rows in]; nil: there is no kernel.
-func (l Lowering) fewRows(x *Node, layers []models.Linear) []*Node {
-	if !l.few(x) {
+// rowLayers are the results of dense layers of x [1 in]; nil: there is no kernel.
+func (l Lowering) rowLayers(x *Node, layers []models.Linear) []*Node {
+	if !l.isRow(x) {
 		return nil
 	}
-	f := FewRows{X: x, Layers: layers}
-	if normal, is := l.Shared.few[unshaped(x)]; is && len(normal.Layers) == 0 {
+	f := OneRow{X: x, Layers: layers}
+	if normal, is := l.Shared.rows[unshaped(x)]; is && len(normal.Layers) == 0 {
 		normal.X, normal.Layers = Reshape(normal.X, x.Shape().Dimensions...), layers
-		if all := l.Calls.FewRows(normal); all != nil {
+		if all := l.Calls.OneRow(normal); all != nil {
 			f = normal
 		}
 	}
-	all := l.Calls.FewRows(f)
+	all := l.Calls.OneRow(f)
 	if len(all) == 1 {
-		l.Shared.few[all[0]] = f
+		l.Shared.rows[all[0]] = f
 	}
 	return all
 }
 
 // normalized notes that y is x normalized: dense layers of y may do that themselves.
 func (l Lowering) normalized(y, x, scale, offset *Node, epsilon float64) {
-	if !l.few(x) {
+	if !l.isRow(x) {
 		return
 	}
 	narrow := func(v *Node) *Node { // as it is in memory
@@ -98,20 +98,20 @@ func (l Lowering) normalized(y, x, scale, offset *Node, epsilon float64) {
 		}
 		return v
 	}
-	l.Shared.few[y] = FewRows{X: x, Scale: narrow(scale), Offset: narrow(offset), Epsilon: epsilon}
+	l.Shared.rows[y] = OneRow{X: x, Scale: narrow(scale), Offset: narrow(offset), Epsilon: epsilon}
 }
 
-// added is x + y where a dense layer made y, in that layer's kernel; nil: it is not.
+// joined is x + y where a dense layer made y, in that layer's kernel; nil: it is not.
 func (l Lowering) joined(x, y *Node) *Node {
-	if !l.few(y) {
+	if !l.isRow(y) {
 		return nil
 	}
-	f, is := l.Shared.few[unshaped(y)]
+	f, is := l.Shared.rows[unshaped(y)]
 	if !is || len(f.Layers) != 1 || f.Residual != nil || x.DType() != y.DType() {
 		return nil
 	}
 	f.Residual = Reshape(x, unshaped(y).Shape().Dimensions...)
-	if all := l.Calls.FewRows(f); all != nil {
+	if all := l.Calls.OneRow(f); all != nil {
 		return Reshape(all[0], y.Shape().Dimensions...)
 	}
 	return nil

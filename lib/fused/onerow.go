@@ -9,9 +9,9 @@ import (
 	"gaiden/lib/models"
 )
 
-// FewRows is that of xla.Calls. The gradient is that of the plain form.
-func (o Ops) FewRows(f xla.FewRows) []*Node {
-	op, is := fewRows(f)
+// OneRow is that of xla.Calls. The gradient is that of the plain form.
+func (o Ops) OneRow(f xla.OneRow) []*Node {
+	op, is := oneRow(f)
 	if is {
 		op, is = choose(o, op)
 	}
@@ -28,19 +28,20 @@ func (o Ops) FewRows(f xla.FewRows) []*Node {
 	return all[:len(f.Layers)]
 }
 
-// fewRows is the kernel's sizes, if there is one.
-func fewRows(f xla.FewRows) (op kernels.FewRows, is bool) {
+// oneRow is the kernel's sizes, if there is one.
+func oneRow(f xla.OneRow) (op kernels.OneRow, is bool) {
 	d, first := f.X.Shape().Dimensions, f.Layers[0]
-	op = kernels.FewRows{
-		Rows: d[0], In: d[1], Norm: f.Scale != nil, Offset: f.Offset != nil, Epsilon: f.Epsilon,
+	op = kernels.OneRow{
+		In: d[1], Norm: f.Scale != nil, Offset: f.Offset != nil, Epsilon: f.Epsilon,
 		Biases: first.Biases != nil, Residual: f.Residual != nil, X: f.X.DType(), W: first.W.DType(),
 	}
 	if f.Scale != nil {
 		op.Scale = f.Scale.DType()
 	}
-	if len(f.Layers) > len(op.Units) || op.Rows > kernels.MostRows || op.Norm && op.In > kernels.LargestNorm || !op.X.IsFloat() || op.X.Bits() > 32 {
+	if len(f.Layers) > len(op.Units) || d[0] > 1 || op.Norm && op.In > kernels.LargestNorm || !op.X.IsFloat() || op.X.Bits() > 32 {
 		return op, false
 	}
+	units := 0
 	for i, l := range f.Layers {
 		act, known := kernels.Identity, true
 		if l.Act != nil {
@@ -53,6 +54,10 @@ func fewRows(f xla.FewRows) (op kernels.FewRows, is bool) {
 			return op, false
 		}
 		op.Units[i] = l.W.Shape().Dimensions[1]
+		units += op.Units[i]
+	}
+	if units > kernels.LargestRow {
+		return op, false
 	}
 	return op, f.Offset == nil || f.Offset.DType() == op.Scale
 }
