@@ -109,8 +109,8 @@ func TestNets(t *testing.T) {
 // nets in GoMLX's operations: values, and gradients of who asks for them.
 func TestInference(t *testing.T) {
 	for _, tt := range testNets() {
-		if tt.name == "recurrent" {
-			continue // a loop, which the host has not
+		if strings.HasPrefix(tt.name, "recurrent") {
+			continue // loops, which the host does not have
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			input := slices.Clone(tt.input)
