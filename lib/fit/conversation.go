@@ -283,8 +283,6 @@ func (c *conversation) fingerprint() (*session.Array, error) {
 
 // program waits for a program. One that donates takes the memory of what has slots.
 func (c *conversation) program(key string, build func() (*hlo.Program, error), donates bool) (*session.Program, error) {
-	began := time.Now()
-	defer func() { c.result.Compile += time.Since(began) }()
 	var donate func(*hlo.Program) []bool
 	if donates {
 		donate = func(p *hlo.Program) []bool {
@@ -295,7 +293,14 @@ func (c *conversation) program(key string, build func() (*hlo.Program, error), d
 			return mask
 		}
 	}
-	return c.net.wait(c.ctx, c.net.prepare("generate/"+key, build, donate), nil)
+	began := time.Now()
+	f := c.net.prepare("generate/"+key, build, donate)
+	select {
+	case <-f.done:
+	default: // a program that is there costs nothing, which chunk wants to know
+		defer func() { c.result.Compile += time.Since(began) }()
+	}
+	return c.net.wait(c.ctx, f, nil)
 }
 
 // tokens are those of a sequence that the net has had.

@@ -167,6 +167,9 @@ func TestGenerateChunks(t *testing.T) {
 		if g.Text() != want || strings.Join(pieces, "") != want || len(want) != 50 {
 			t.Errorf("chunks of %d: %q in %q\nwant %q", size, g.Text(), pieces, want)
 		}
+		if size > 1 && g.Compile != 0 {
+			t.Errorf("got %v of compiling, want none: the programs are there, and chunks grow by what a token takes", g.Compile)
+		}
 		if size == 1 && len(pieces) < 40 {
 			t.Errorf("%d pieces: want one for each token", len(pieces))
 		}

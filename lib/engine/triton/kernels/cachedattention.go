@@ -33,7 +33,7 @@ const MostQueries = 16
 
 func (c CachedAttention) tile() Tile {
 	wide := triton.Cover(c.Size, 1)
-	t := c.Tile.or(Tile{M: max(16, 4096/wide), Warps: 4})
+	t := c.Tile.or(Tile{M: max(16, 8192/wide), Warps: 4})
 	t.M, t.N, t.K, t.Stages, t.Split = min(t.M, triton.Cover(c.Slots, 1)), wide, 1, 1, 1
 	return t
 }
