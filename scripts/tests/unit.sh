@@ -5,5 +5,5 @@ source "$root/scripts/tests/raced.sh"
 fetch_modules
 setup_gopls
 gotest unit-fit -timeout 40m -skip "$raced_fit" ./lib/fit
-PATH=$data/bin:$PATH gotest unit -timeout 20m -skip '^TestCompliance$' $(cd "$root" && go list ./... | grep -vxF "$(go list ./lib/fit ./kernels/internal/faults $raced)")
+PATH=${isolated:+$isolated/data/gaiden/bin:}$data/bin:$PATH gotest unit -timeout 20m -skip '^TestCompliance$' $(cd "$root" && go list ./... | grep -vxF "$(go list ./lib/fit ./kernels/internal/faults $raced)")
 gotest unit-large -timeout 10m -run "$too_large" ./kernels/internal/jupyter ./kernels/internal/notebook

@@ -223,9 +223,7 @@ func (d *Debugger) answer(command string, arguments map[string]any, run *Run) (m
 	}
 	switch command {
 	case "continue", "next", "stepIn", "stepOut":
-		d.mu.Lock()
-		d.stopped = nil
-		d.mu.Unlock()
+		d.continued()
 	case "pause", "stackTrace", "scopes", "variables", "evaluate", "threads", "exceptionInfo":
 	default:
 		return nil, fmt.Errorf("%s: this kernel does not know the request", command)
@@ -238,13 +236,22 @@ func (r *Run) letGo() {
 	for _, id := range r.cells {
 		r.adapter.request("setBreakpoints", map[string]any{"source": map[string]any{"path": parse.FileName(id)}, "breakpoints": []any{}})
 	}
-	r.d.mu.Lock()
-	held := slices.Collect(maps.Keys(r.d.stopped))
-	r.d.stopped = nil
-	r.d.mu.Unlock()
-	if len(held) > 0 {
+	if held := r.d.continued(); len(held) > 0 {
 		r.adapter.request("continue", map[string]any{"threadId": held[0]})
 	}
+}
+
+// continued tells the front end that no thread is stopped any more, and returns those that
+// were. Delve tells only who asked, but JupyterLab shows "Paused" until there is the event.
+func (d *Debugger) continued() []any {
+	d.mu.Lock()
+	held := slices.Collect(maps.Keys(d.stopped))
+	d.stopped = nil
+	d.mu.Unlock()
+	for _, thread := range held {
+		d.pass(map[string]any{"event": "continued", "body": map[string]any{"threadId": thread, "allThreadsContinued": true}})
+	}
+	return held
 }
 
 func (d *Debugger) variables() []Variable {

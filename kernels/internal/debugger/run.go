@@ -152,12 +152,8 @@ func (r *Run) End() {
 		if r.d.run == r {
 			r.d.run = nil
 		}
-		held := r.d.stopped
-		r.d.stopped = nil
 		r.d.mu.Unlock()
-		for thread := range held {
-			r.d.pass(map[string]any{"type": "event", "event": "continued", "body": map[string]any{"threadId": thread, "allThreadsContinued": true}})
-		}
+		r.d.continued()
 		os.RemoveAll(r.dir)
 	})
 }

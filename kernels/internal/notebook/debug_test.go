@@ -105,11 +105,13 @@ func TestDebugger(t *testing.T) {
 		t.Errorf("got %s, %v, want line 3 with sum and i 0", place, values)
 	}
 	d.ask("continue", map[string]any{"threadId": thread})
+	d.await("continued") // JupyterLab shows "Paused" until then
 	thread = d.await("stopped")["threadId"]
 	if place, values := d.locals(thread); place != files[first]+":3" || values["y"] != "0" || values["x"] != "0" {
 		t.Errorf("got %s, %v, want line 3 of the earlier cell with y 0", place, values)
 	}
 	d.ask("stepOut", map[string]any{"threadId": thread})
+	d.await("continued")
 	thread = d.await("stopped")["threadId"]
 	d.ask("next", map[string]any{"threadId": thread})
 	thread = d.await("stopped")["threadId"]
@@ -120,6 +122,7 @@ func TestDebugger(t *testing.T) {
 		t.Errorf("got source %q, want the cell's", got)
 	}
 	d.ask("disconnect", map[string]any{})
+	d.await("continued")
 	select {
 	case out := <-done:
 		if out.result() != "6" {
