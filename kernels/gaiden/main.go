@@ -6,6 +6,7 @@
 //	gaiden install                            make the kernel known to Jupyter
 //	gaiden run NOTEBOOK                       execute a notebook without Jupyter
 //	gaiden mcp                                offer a notebook to coding agents
+//	gaiden lsp                                show errors in cells while they are typed
 //	gaiden fmt NOTEBOOK                       format a notebook's cells
 //	gaiden info [-json]                       machine, devices, versions
 //	gaiden doctor                             check what can be wrong, and say what to do
@@ -45,6 +46,7 @@ var commands = map[string]command{
 	"info":    {infoMain, "machine, devices, versions"},
 	"doctor":  {doctorMain, "what can be wrong, and what to do about it"},
 	"mcp":     {mcpMain, "offer a notebook to coding agents: a server of the Model Context Protocol"},
+	"lsp":     {lspMain, "show errors in cells while they are typed: a language server for jupyterlab-lsp"},
 	"serve":   {serveMain, "answer HTTP requests with a net that net.Export has written"},
 	"tune":    {tuneMain, "find the fastest kernels for the nets that were trained on a GPU; Fit begins it"},
 	"version": {versionMain, "the version of this program"},
