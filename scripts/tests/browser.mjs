@@ -305,6 +305,7 @@ fmt.Println("after")`);
     const i = await write("left");
     await run();
     await shows(i, "finished"); // the cell went on without its tab
+    await cells().nth(1).evaluate((cell) => cell.scrollIntoView()); // JupyterLab draws what can be seen
     await shows(1, "42");
     await picture("reopened");
   }],

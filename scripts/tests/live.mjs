@@ -1,5 +1,6 @@
 // A training that is looked at: its curves while it runs, while its page is loaded again,
-// its kernel restarts and its connection is cut, and at its end.
+// its kernel restarts and its connection is cut, and at its end: no step, no epoch and no printed
+// line is lost. GAIDEN_TEST_FULL=1 makes 100 such disturbances.
 const code = [
   `net := func(name string) *fit.Net { return fit.New(name, models.MLP(16), fit.Config{Seed: 1}) }
 images := must(datasets.Synthetic(1, 1200, 28, 28, 1)).First(1000, 200)
@@ -15,10 +16,20 @@ job := must(fit.FindJob(must(alone.Session()), "watched"))
 job.Stop()
 seen := must(job.Follow(ctx, nil))
 alone.Reset()
-first := must(alone.Fit(must(alone.Data("live/train")), fit.Train{Steps: 300, Batch: 10, Quiet: true}))
-fmt.Println("steps", len(seen.Losses) == seen.Steps, "losses", slices.Equal(seen.Losses[:300], first.Losses), "epochs", len(seen.Epochs) == seen.Steps/100)`,
+again := must(alone.Fit(must(alone.Data("live/train")), fit.Train{Steps: seen.Steps, Batch: 10, Validation: must(alone.Data("live/test")), Quiet: true}))
+again.Epochs = again.Epochs[:len(seen.Epochs)] // the job was stopped within an epoch
+near := func(a, b fit.Score) bool { return a.Right == b.Right && math.Abs(a.Loss-b.Loss) <= 1e-5*b.Loss } // sums in another order
+same := slices.EqualFunc(seen.Epochs, again.Epochs, func(a, b fit.Epoch) bool { return near(a.Train, b.Train) && near(*a.Validation, *b.Validation) })
+progress, end := report.Training("undisturbed", nil) // draws curves, however short the training was
+progress(fit.Progress{Steps: 100, Epochs: len(again.Epochs), History: again, Elapsed: time.Hour})
+end(again, nil)
+fmt.Println("steps", len(seen.Losses) == seen.Steps, "losses", slices.Equal(seen.Losses, again.Losses), "epochs", same, len(seen.Epochs) == seen.Steps/100)`,
   `var net = fit.New("stopped", models.SeedCNN(), fit.Config{Seed: 1})
 net.Fit(must(net.Data("live/train")), fit.Train{Epochs: 1_000_000, Batch: 10, Validation: must(net.Data("live/test"))})`,
+  `for i := range 1000 {
+	fmt.Println("line", i)
+	time.Sleep(5 * time.Millisecond)
+}`,
 ];
 
 // live returns the steps of the story; t are the tools of browser.mjs.
@@ -31,6 +42,8 @@ export function live(t) {
   const curves = (i) => t.output(i).locator("img[alt^='Plot: loss']");
   const steps = async (i) => Number((((await curves(i).first().getAttribute("alt")) ?? "").match(/train: .* in ([\d,]+) points?/)?.[1] ?? "0").replaceAll(",", ""));
   const bar = async (i) => (await t.output(i).allInnerTexts()).join("\n");
+  const epoch = async () => Number(((await bar(1)).match(/epoch ([\d,]+)/)?.[1] ?? "-1").replaceAll(",", ""));
+  const images = (i) => t.output(i).locator("img[src^='data:image/png']").evaluateAll((all) => all.map((img) => img.src));
   const open = async () => {
     await t.page.goto(`${t.address}/lab/tree/live.ipynb?token=${t.token}`);
     await t.until("all cells", async () => (await t.cells().count()) === code.length);
@@ -44,12 +57,13 @@ export function live(t) {
       await t.shows(0, "job watched", 60_000);
       await run(1);
       await t.until("the curves of the job", async () => (await curves(1).count()) === 1 && (await steps(1)) > 10, 60_000);
-      const images = await t.output(1).locator("img").count();
-      if (images !== 2 || (await t.output(1).count()) !== 1) throw new Error(`got ${images} plots in ${await t.output(1).count()} outputs, want loss and accuracy in one`);
+      const plots = await t.output(1).locator("img").count();
+      if (plots !== 2 || (await t.output(1).count()) !== 1) throw new Error(`got ${plots} plots in ${await t.output(1).count()} outputs, want loss and accuracy in one`);
       await t.picture("live");
     }],
     ["live curves after reloads, restarts and cuts", async () => {
-      const rounds = Number(process.env.GAIDEN_LIVE_ROUNDS ?? 3), took = [];
+      const rounds = process.env.GAIDEN_TEST_FULL ? 100 : 3, took = [];
+      let reached = await epoch();
       for (let i = 0; i < rounds; i++) {
         let began = Date.now();
         if (i % 3 === 2) { // what the page has missed comes when it is connected again
@@ -74,20 +88,38 @@ export function live(t) {
           await t.until("the bar to move", async () => (await bar(1)) !== was, 60_000);
         }
         took.push(Date.now() - began);
+        const now = await epoch();
+        if (!(now > reached)) throw new Error(`round ${i}: epoch ${now}, ${reached} before`);
+        reached = now;
       }
-      t.say(`live again after ${took.join(", ")} ms`);
+      took.sort((a, b) => a - b);
+      t.say(`live again after ${took[took.length >> 1]} ms in the middle of ${rounds}, ${took.at(-1)} ms at most`);
     }],
     ["live job at its end", async () => {
       await t.menu("Kernel", "Interrupt Kernel");
       await t.until("the cell to end", t.idle);
       await t.shows(1, "followed until");
       await run(3);
-      await t.shows(3, "steps true losses true epochs true", 60_000);
+      await t.shows(3, "steps true losses true epochs true true", 600_000);
+      const undisturbed = await images(3);
       await run(1);
       await t.shows(1, "stopped at epoch");
-      if ((await t.output(1).locator("img[src^='data:image/png']").count()) !== 2) throw new Error("the end has no plots as PNG");
+      await t.until("the plots as PNG", async () => (await images(1)).length === 2);
+      if (JSON.stringify(await images(1)) !== JSON.stringify(undisturbed)) throw new Error("the curves are not those of a training without disturbances");
       await run(2);
       await t.shows(2, "session ");
+    }],
+    ["live lines printed while the connection is cut", async () => {
+      await run(5);
+      const printed = async () => (await t.output(5).allInnerTexts()).join("").trim().split("\n");
+      for (let cuts = 0; cuts < 3; cuts++) {
+        const before = (await printed()).length;
+        await t.until("more lines", async () => (await printed()).length > before);
+        t.cut();
+      }
+      await t.until("the last line", async () => (await printed()).at(-1) === "line 999", 60_000);
+      const got = await printed();
+      if (got.length !== 1000 || got.some((line, i) => line !== `line ${i}`)) throw new Error(`got ${got.length} lines, want 1,000 in their order`);
     }],
     ["live training stopped", async () => {
       await run(4);

@@ -37,6 +37,10 @@ func TestCells(t *testing.T) {
 		{name: "bytes written", code: "fmt.Fprint(os.Stdout, \"w\")", stdout: "w"},
 		{name: "more items than are shown", code: "x := make([]int, 5000)\nstrings.Count(fmt.Sprint(x), \"0\")", result: "5000"},
 		{name: "items that are shown", code: "x", result: "[" + strings.Repeat("0 ", 999) + "0 … 5000 in all]"},
+		{name: "items that hold many", code: "rows := make([][]int, 100)\nfor i := range rows {\n\trows[i] = make([]int, 999)\n}\nrows", result: "[" + strings.Repeat("["+strings.Repeat("0 ", 998)+"0] ", 5) + "[" + strings.Repeat("0 ", 998) + "0] … 100 in all]"},
+		{name: "one item that holds many", code: "[][]int{make([]int, 20000)}", result: "[[" + strings.Repeat("0 ", 9999) + " … (40003 bytes)"},
+		{name: "struct that holds many", code: "struct{ A []int }{make([]int, 20000)}", result: "{A:[" + strings.Repeat("0 ", 9998) + " … (40005 bytes)"},
+		{name: "long text", code: "strings.Repeat(\"ab\", 50000)", result: strings.Repeat("ab", 50000)},
 		{name: "nil error", code: "os.Chdir(\".\")"},
 		{name: "error", code: `errors.New("oh")`, result: "oh"},
 		{name: "error with a hint", code: "type lost string\nfunc (l lost) Error() string { return string(l) }\nfunc (*lost) Hint() string { return \"look for it\" }\n" +
