@@ -12,6 +12,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Images reads a folder with a folder of PNG, JPEG or GIF files for each class. Photos are
@@ -155,33 +156,59 @@ func kindOf(b []byte) string {
 
 // HTML shows the number of images of each class, and some of them.
 func (s *ImageSet) HTML() string {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "<div><div><small>%s</small></div><table><tbody>", html.EscapeString(s.String()))
 	a, _ := s.X.(Array)
 	pixels, _ := a.Flat.([]byte)
-	size := s.Height * s.Width * s.Channels
-	for k, class := range s.Classes[:min(len(s.Classes), 20)] {
+	return Thumbnails{Title: s.String(), Classes: s.Classes, Labels: s.labels, Pixels: pixels, Height: s.Height, Width: s.Width, Channels: s.Channels, Files: s.Files}.HTML()
+}
+
+// Thumbnails shows images by class.
+type Thumbnails struct {
+	Title   string
+	Classes []string // by label
+	Labels  []int32  // of the images
+
+	// Pixels is shaped [n Height Width Channels], 0 to 255; it may end early.
+	Pixels                  []byte
+	Height, Width, Channels int
+
+	Files []string // the images' names; nil means numbers
+}
+
+// HTML shows the number of images of each class, up to 20 of them, and the first eight images.
+func (t Thumbnails) HTML() string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "<div><div><small>%s</small></div><table><tbody>", strings.ReplaceAll(html.EscapeString(t.Title), "\n", "<br>"))
+	size := t.Height * t.Width * t.Channels
+	for k, class := range t.Classes[:min(len(t.Classes), 20)] {
 		count, shown := 0, ""
-		for i, l := range s.labels {
+		for i, l := range t.Labels {
 			if int(l) != k {
 				continue
 			}
-			if count++; count <= 8 && (i+1)*size <= len(pixels) && size <= 3<<16 {
-				shown += s.thumbnail(pixels[i*size:(i+1)*size], filepath.Base(s.Files[i]))
+			if count++; count <= 8 && size > 0 && (i+1)*size <= len(t.Pixels) && size <= 3<<16 {
+				name := fmt.Sprint("image ", i)
+				if i < len(t.Files) {
+					name = filepath.Base(t.Files[i])
+				}
+				shown += t.thumbnail(t.Pixels[i*size:(i+1)*size], name)
 			}
 		}
 		fmt.Fprintf(&b, `<tr><td style="text-align:left">%s</td><td>%d</td><td style="text-align:left">%s</td></tr>`, html.EscapeString(class), count, shown)
 	}
-	b.WriteString("</tbody></table></div>")
+	b.WriteString("</tbody></table>")
+	if more := len(t.Classes) - 20; more > 0 {
+		fmt.Fprintf(&b, "<div><small>and %d more classes</small></div>", more)
+	}
+	b.WriteString("</div>")
 	return b.String()
 }
 
 // thumbnail is an image as HTML.
-func (s *ImageSet) thumbnail(pixels []byte, name string) string {
-	img := image.NewRGBA(image.Rect(0, 0, s.Width, s.Height))
-	for i := range s.Height * s.Width {
+func (t Thumbnails) thumbnail(pixels []byte, name string) string {
+	img := image.NewRGBA(image.Rect(0, 0, t.Width, t.Height))
+	for i := range t.Height * t.Width {
 		for c := range 3 {
-			img.Pix[4*i+c] = pixels[i*s.Channels+c%s.Channels]
+			img.Pix[4*i+c] = pixels[i*t.Channels+c%t.Channels]
 		}
 		img.Pix[4*i+3] = 255
 	}

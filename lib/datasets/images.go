@@ -58,6 +58,11 @@ func (m *Images) String() string {
 	return b.String()
 }
 
+// HTML shows the description, and the first training images of each class.
+func (m *Images) HTML() string {
+	return data.Thumbnails{Title: m.String(), Classes: m.Classes, Labels: m.Train.Labels, Pixels: m.Train.Pixels, Height: m.Height, Width: m.Width, Channels: m.Channels}.HTML()
+}
+
 // Size returns the number of bytes of one image.
 func (m *Images) Size() int { return m.Height * m.Width * m.Channels }
 
@@ -88,6 +93,18 @@ type Split struct {
 
 // Len returns the number of images.
 func (s Split) Len() int { return len(s.Labels) }
+
+// String describes the images.
+func (s Split) String() string {
+	if s.Len() == 0 {
+		return "no images"
+	}
+	labels := strings.Trim(fmt.Sprint(s.Labels[:min(s.Len(), 16)]), "[]")
+	if s.Len() > 16 {
+		labels += " …"
+	}
+	return fmt.Sprintf("%s images of %s bytes, labels %s", units.Count(s.Len()), units.Count(len(s.Pixels)/s.Len()), labels)
+}
 
 // Data is the images as examples, flat, and their labels.
 func (s Split) Data() data.Examples { return data.Examples{X: s.Pixels, Y: s.Labels, N: s.Len()} }

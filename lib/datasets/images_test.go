@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -273,6 +274,19 @@ func TestImages(t *testing.T) {
 	}
 	if got, want := m.Class(3)+m.Class(11)+m.Class(-1), "pattern 311-1"; got != want {
 		t.Errorf("classes: got %q, want %q", got, want)
+	}
+	want, counts := 0, map[int32]int{}
+	for _, label := range m.Train.Labels {
+		if counts[label]++; counts[label] <= 8 {
+			want++
+		}
+	}
+	if page := m.HTML(); !strings.HasPrefix(page, "<div><div><small>synthetic 4×4×3 (seed 1): 60 train and 10 test images") || strings.Count(page, "<img src=") != want || !strings.Contains(page, `alt="image 0"`) {
+		t.Errorf("got %.200s, want %d images", page, want)
+	}
+	labels := strings.Trim(fmt.Sprint(m.Train.Labels[:16]), "[]")
+	if got, want := m.First(17, 0).Train.String()+(Split{}).String(), "17 images of 48 bytes, labels "+labels+" …no images"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	m.Train.Labels[5] = 10
 	if err := m.check(); err == nil || !strings.Contains(err.Error(), "label 5 is 10") {
