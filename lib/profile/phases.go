@@ -411,6 +411,11 @@ func (p *Phases) Busy() string {
 	case p.Chain.Time.N() > 0 && p.Chain.Unclear() != "":
 		return fmt.Sprintf("the step spread %.0f %%", 100*p.Chain.Time.Spread())
 	}
+	for _, l := range p.Phases { // their sum is what all is compared with
+		if why := l.Unclear(); why != "" {
+			return why
+		}
+	}
 	return ""
 }
 

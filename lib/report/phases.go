@@ -50,7 +50,7 @@ func (p phases) table() Table {
 	}
 	if len(p.Phases.Phases) > 0 {
 		t.Rows = append(t.Rows, []string{"sum of the phases", units.Seconds(p.Sum()), "", "", units.Count(p.Steps), units.Seconds(p.Estimate())})
-		if rest := p.Rest(); !math.IsNaN(rest) {
+		if rest := p.Rest(); p.Busy() == "" && !math.IsNaN(rest) {
 			name := "rest: more in a step than alone"
 			if rest < 0 {
 				name = "rest: less in a step than alone"

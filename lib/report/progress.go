@@ -219,7 +219,7 @@ func line(title string, share float64, state string, last bool) string {
 	var b strings.Builder
 	const hides = "overflow:hidden;text-overflow:ellipsis"
 	fmt.Fprintf(&b, `<div title="%s" style="display:flex;align-items:center;white-space:pre;overflow:hidden"><b style="flex:0 100 auto;min-width:3em;%s">%s </b>`+
-		`<progress%s style="flex:0 1000000 12em;width:12em;min-width:2em;margin-right:.5em"></progress>`, escape(state), hides, escape(shorten(title, 40)), value)
+		`<progress%s style="flex:0 1000000000 12em;width:12em;min-width:2em;margin-right:.5em"></progress>`, escape(state), hides, escape(shorten(title, 40)), value)
 	for i, part := range stateParts(state) {
 		style := [...]string{"flex:none", "flex:0 1000 auto;" + hides, "flex:none", "flex:0 1 auto;" + hides}[i]
 		fmt.Fprintf(&b, `<span style="%s">%s</span>`, style, escape(part))
