@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -282,7 +283,7 @@ func TestUsage(t *testing.T) {
 			Cores            int                                         `json:"cpu_count"`
 			Host             struct{ Total, Available, Percent float64 } `json:"host_virtual_memory"`
 		}
-		if err := json.Unmarshal(got, &u); err != nil || u.Status != "ok" || u.Hostname == "" || u.PID != os.Getpid() || u.CPU == nil || *u.CPU < 0 || u.Memory < 1<<20 || u.Cores < 1 ||
+		if err := json.Unmarshal(got, &u); err != nil || u.Status != "ok" || u.Hostname == "" || u.PID != os.Getpid() || u.CPU == nil || *u.CPU < 0 || len(strconv.FormatFloat(*u.CPU, 'f', -1, 64)) > len("9999.9") || u.Memory < 1<<20 || u.Cores < 1 ||
 			u.Host.Total < u.Host.Available || u.Host.Available <= 0 || u.Host.Percent <= 0 || u.Host.Percent > 100 {
 			t.Errorf("got %s: %v", got, err)
 		}

@@ -1,6 +1,7 @@
 package jupyter
 
 import (
+	"math"
 	"os"
 	"runtime"
 	"sync"
@@ -33,10 +34,13 @@ func (c *core) usageRequest(request) (fields, error) {
 		percent = 100 * float64(process.Since(u.process)) / float64(took)
 	}
 	u.when, u.process = now, process
-	content := fields{"hostname": host, "pid": os.Getpid(), "kernel_cpu": percent, "kernel_memory": process.Memory,
+	content := fields{"hostname": host, "pid": os.Getpid(), "kernel_cpu": tenths(percent), "kernel_memory": process.Memory,
 		"cpu_count": runtime.NumCPU(), "host_virtual_memory": sysinfo.ReadHostMemory()}
 	if busy := u.machine.CPU(); busy >= 0 {
-		content["host_cpu_percent"] = 100 * busy
+		content["host_cpu_percent"] = tenths(100 * busy)
 	}
 	return content, nil
 }
+
+// tenths rounds as psutil does: front ends show all digits.
+func tenths(percent float64) float64 { return math.Round(10*percent) / 10 }
