@@ -80,7 +80,7 @@ export function live(t) {
         } else {
           if (i % 3 === 0) {
             await open();
-            await t.until("the kernel", async () => (await t.page.locator(".jp-NotebookPanel:visible .jp-Notebook-ExecutionIndicator[data-status]").count()) === 1);
+            await t.until("the kernel", async () => /\| (Idle|Busy)/.test(await t.page.locator("#jp-main-statusbar").innerText())); // else JupyterLab asks for one
           } else {
             await t.menu("Kernel", "Restart Kernel…");
             await t.accept();
@@ -89,13 +89,7 @@ export function live(t) {
           await t.page.keyboard.press("Escape");
           began = Date.now();
           await run(1);
-          await t.until("the job's bar", async () => {
-            if (await t.page.locator(".jp-Dialog").count()) { // JupyterLab, still loading, asks for the kernel
-              await t.accept();
-              await run(1);
-            }
-            return /\[\*\]/.test(await cell(1).locator(".jp-InputPrompt").innerText()) && (await curves(1).count()) === 1;
-          }, 60_000);
+          await t.until("the job's bar", async () => /\[\*\]/.test(await cell(1).locator(".jp-InputPrompt").innerText()) && (await curves(1).count()) === 1, 60_000);
           const was = await bar(1);
           await t.until("the bar to move", async () => (await bar(1)) !== was, 60_000);
         }
