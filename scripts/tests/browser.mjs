@@ -252,6 +252,7 @@ fmt.Println("after")`);
     await shows(i, "42");
     await until("the notebook to be free", async () => (await page.locator(".jp-DebuggerPausedOverlay").count()) === 0);
     await bug.click();
+    await page.locator(".jp-SideBar.jp-mod-right .lm-TabBar-tab.lm-mod-current").click(); // its panel takes room
   }],
   ["format", async () => {
     const i = await write("%fmt\nsum:=0 // of all\nfor i:=range 3{sum+=i}");
