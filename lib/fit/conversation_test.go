@@ -2,6 +2,7 @@ package fit
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
@@ -172,6 +173,27 @@ func TestGenerateChunks(t *testing.T) {
 		}
 		if size == 1 && len(pieces) < 40 {
 			t.Errorf("%d pieces: want one for each token", len(pieces))
+		}
+	}
+	// As on a GPU, where the host looks after several tokens only: those that are too many change
+	// nothing, in this text and in what a chat keeps.
+	want = ""
+	for i, turns := range []int{1, 8, 8, 8} {
+		m := talker(t, fmt.Sprint("looking", i), tell("mixed"), Config{Tokenizer: letters, FirstLook: true}).WithContext(context.Background())
+		m.drawn, m.turns = []int{200, 5, 8, 200}[i], turns
+		got := ""
+		for _, length := range []int{30, 20} {
+			g, err := m.Generate([]string{"abcabc", ""}[min(1, len(got))], Sampling{Length: length, Temperature: 1.5, Seed: 3, Chat: "looks"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got += g.Text()
+		}
+		if want == "" {
+			want = got
+		}
+		if got != want || len(got) != 50 {
+			t.Errorf("looks after %d tokens, chunks of %d: got %q, want %q", turns, m.drawn, got, want)
 		}
 	}
 	g, err := n.Generate([]string{"a", "bcdefgh", "kkl"}, Sampling{Length: 20, StopTokens: []int32{4}})

@@ -48,7 +48,7 @@ func (c *conversation) read() error {
 		if c.windowed {
 			continue
 		}
-		if err := c.room(max(at+length, c.slot+most-done+c.ahead(int32(c.Length))+together(c.net.target)-1)); err != nil {
+		if err := c.room(max(at+length, c.slot+most-done+c.ahead(int32(c.Length))+c.net.together()-1)); err != nil {
 			return err
 		}
 		p, err := c.program(fmt.Sprintf("prompt/%d/%d/%d", c.rows, c.slots, length), func() (*hlo.Program, error) {
@@ -195,7 +195,7 @@ func (c *conversation) draw(left []int32, count int, stops func(r int, fresh []i
 	step := c.window
 	if !c.windowed {
 		count = min(count, c.ahead(most))
-		if err := c.room(c.slot + c.ahead(most) + together(c.net.target) - 1); err != nil {
+		if err := c.room(c.slot + c.ahead(most) + c.net.together() - 1); err != nil {
 			return nil, 0, err
 		}
 		step = c.decode

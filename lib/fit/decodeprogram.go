@@ -8,7 +8,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/lower"
 	"gaiden/lib/models"
 	"gaiden/lib/sampling"
 )
@@ -54,11 +53,11 @@ func drawingKey(s sampling.Sampling) string {
 func (d *drawing) loop(left *Node, state []*Node, step func(i *Node, state []*Node, active *Node) (logits *Node, next func(written, token *Node) []*Node)) []*Node {
 	rows := left.Shape().Dimensions[0]
 	k := len(state)
-	fresh := FillScalar(d.t.g, shapes.Make(dtypes.Int32, rows, columns+d.t.together()-1), -1)
+	fresh := FillScalar(d.t.g, shapes.Make(dtypes.Int32, rows, columns+d.t.net.together()-1), -1)
 	more := func(i *Node, state []*Node) *Node {
 		return LogicalAnd(LessThan(i, d.count), GreaterThan(ReduceAllMax(state[k]), d.zero))
 	}
-	one, turns := d.t.scalar(int32(1)), d.t.scalar(int32(d.t.together()))
+	one, turns := d.t.scalar(int32(1)), d.t.scalar(int32(d.t.net.together()))
 	turn := func(i *Node, all []*Node) []*Node {
 		left, fresh := all[k], all[k+1]
 		active := LogicalAnd(GreaterThan(left, d.none), LessThan(BroadcastToDims(i, rows), BroadcastToDims(d.count, rows)))
@@ -80,7 +79,7 @@ func (d *drawing) loop(left *Node, state []*Node, step func(i *Node, state []*No
 		return append(next(written, token), left, DynamicUpdateSlice(fresh, InsertAxes(shown, -1), []*Node{d.zero, i}))
 	}
 	out := d.t.whileTrue(d.zero, turns, append(append([]*Node{}, state...), left, fresh), more, func(i *Node, all []*Node) []*Node {
-		if d.t.together() == 1 {
+		if d.t.net.together() == 1 {
 			return turn(i, all)
 		}
 		return d.t.while(d.zero, one, turns, all, func(j *Node, all []*Node) []*Node { return turn(Add(i, j), all) })
@@ -91,14 +90,15 @@ func (d *drawing) loop(left *Node, state []*Node, step func(i *Node, state []*No
 
 // together is how many tokens a GPU draws before the host looks whether there is more to do. It
 // draws as many in any case: those that are too many do not count.
-func together(t lower.Target) int {
-	if t.CPU() {
+func (n *Net) together() int {
+	switch {
+	case n.turns > 0:
+		return n.turns
+	case n.target.CPU():
 		return 1
 	}
 	return 8
 }
-
-func (t *trace) together() int { return together(t.w.target) }
 
 // notFinite stands for a token whose logits are no numbers.
 const notFinite = -2

@@ -180,7 +180,7 @@ func (w *writing) chunk() int {
 	case token == 0:
 		return 8
 	}
-	turns := together(w.net.target)
+	turns := w.net.together()
 	return max(1, min(columns, int(2*lower.ChunkTime/token))/turns) * turns
 }
 

@@ -99,7 +99,7 @@ type hooks struct {
 	growth               int // finite steps that double the loss scale; 0: goodSteps
 	unroll               int // steps in the body of a loop; 0: chosen
 	decided              func(*plan.Plan)
-	drawn                int // tokens that are generated at a time; 0: chosen
+	drawn, turns         int // tokens that are generated at a time, and before the host looks; 0: chosen
 }
 
 // Config says how a net is trained.
