@@ -178,12 +178,13 @@ func TestGenerateChunks(t *testing.T) {
 	// As on a GPU, where the host looks after several tokens only: those that are too many change
 	// nothing, in this text and in what a chat keeps.
 	want = ""
+	var first []float32
 	for i, turns := range []int{1, 8, 8, 8} {
 		m := talker(t, fmt.Sprint("looking", i), tell("mixed"), Config{Tokenizer: letters, FirstLook: true}).WithContext(context.Background())
 		m.drawn, m.turns = []int{200, 5, 8, 200}[i], turns
 		got := ""
-		for _, length := range []int{30, 20} {
-			g, err := m.Generate([]string{"abcabc", ""}[min(1, len(got))], Sampling{Length: length, Temperature: 1.5, Seed: 3, Chat: "looks"})
+		for _, length := range []int{27, 23} { // with the prompt, 27 fill all slots
+			g, err := m.Generate([]string{"abcabc", ""}[min(1, len(got))], Sampling{Length: length, Temperature: 4, Seed: 3, Chat: "looks"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,6 +195,27 @@ func TestGenerateChunks(t *testing.T) {
 		}
 		if got != want || len(got) != 50 {
 			t.Errorf("looks after %d tokens, chunks of %d: got %q, want %q", turns, m.drawn, got, want)
+		}
+		// The keys of all tokens but the last one, which the net has not had.
+		l, err := m.session.Arrays("chat/" + m.name + "/looks/cache/block/attention/keys")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shape, _ := l[0].Shape()
+		all := make([]float32, shape.Size())
+		if err := l[0].Values(all); err != nil {
+			t.Fatal(err)
+		}
+		var keys []float32
+		slots, size := shape.Dimensions[2], shape.Dimensions[3]
+		for head := range shape.Dimensions[1] {
+			keys = append(keys, all[head*slots*size:][:(len("abcabc")+50-1)*size]...)
+		}
+		if first == nil {
+			first = keys
+		}
+		if !slices.Equal(keys, first) {
+			t.Errorf("looks after %d tokens, chunks of %d: the cache has other keys", turns, m.drawn)
 		}
 	}
 	g, err := n.Generate([]string{"a", "bcdefgh", "kkl"}, Sampling{Length: 20, StopTokens: []int32{4}})
