@@ -30,6 +30,7 @@ type conversation struct {
 
 	kept    *transcript // what is committed; nil: nothing
 	found   *transcript // what there was before; nil: nothing
+	sent    *transcript // what the session was told last to store, which may have been in vain
 	pending [][]int32   // tokens to be read
 	unlock  func() error
 }
@@ -124,7 +125,7 @@ func (c *conversation) restore() (state string) {
 	if len(c.result.Sequences[0].Tokens) > 0 {
 		state = "has the text that was shown: an empty prompt continues it"
 	}
-	if c.kept == nil {
+	if c.kept == nil && c.sent == nil {
 		return state
 	}
 	switch others, err := c.restored(); {
@@ -154,8 +155,14 @@ func (c *conversation) restored() (others bool, err error) {
 	if err != nil || now.equal(c.kept) {
 		return false, err
 	}
-	if !now.begins(c.kept) && !now.begins(c.found) {
+	switch { // what was sent may have been stored before its answer was lost: nobody has seen it
+	case now.equal(c.sent):
+	case !now.begins(c.kept) && !now.begins(c.found):
 		return true, nil
+	}
+	if c.kept == nil {
+		_, err := s.Delete(c.prefix() + "*")
+		return false, err
 	}
 	l, err := c.kept.put(s)
 	if err != nil {
@@ -352,6 +359,7 @@ func (c *conversation) commit() error {
 	}
 	defer free(l...)
 	prefix := c.prefix()
+	c.sent = k
 	err = c.net.session.Replace([]string{prefix + "tokens", prefix + "last", prefix + "weights"}, append(slices.Clip(l), c.stamp), prefix+"*")
 	if err == nil { // before, close must not bind the cache: it is ahead of the tokens
 		c.kept, c.dirty = k, false

@@ -283,3 +283,37 @@ func join(parts ...[]string) []string {
 	}
 	return all
 }
+
+// TestChatAnswerLost: tokens that the session stored, while the answer was lost with the worker,
+// were shown to nobody: the chat is as far as its text was shown.
+func TestChatAnswerLost(t *testing.T) {
+	t.Parallel()
+	n := talker(t, "answers", tell("mixed"), Config{Tokenizer: letters, FirstLook: true}).WithContext(context.Background())
+	c := &conversation{writing: &writing{Sampling: Sampling{Chat: "tea"}, net: n, ctx: context.Background()}}
+	say := func() *transcript {
+		if _, err := n.Generate("abc", Sampling{Length: 5, Chat: "tea"}); err != nil {
+			t.Fatal(err)
+		}
+		k, err := readTranscript(n.session, c.prefix())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	check := func(what string, others bool, want *transcript) {
+		t.Helper()
+		if got, err := c.restored(); got != others || err != nil {
+			t.Errorf("%s: got others %t, %v, want %t", what, got, err, others)
+		}
+		if now, err := readTranscript(n.session, c.prefix()); err != nil || !now.equal(want) {
+			t.Errorf("%s: got %v, %v, want %v", what, now.texts(), err, want.texts())
+		}
+	}
+	first, second := say(), say()
+	c.kept, c.found = first, first
+	check("of another call", true, second)
+	c.sent = second
+	check("its own", false, first)
+	c.kept, c.found, c.sent = nil, nil, first
+	check("its own, and the first", false, nil)
+}
