@@ -171,6 +171,12 @@ def checked(sanitizer, tool, base, seconds):
     return f"status {p.returncode}: " + " | ".join(told[:4] or p.stdout.splitlines()[-3:])[:400]
 
 
+def write(path, lines):
+    if path:
+        with open(path, "w") as f:
+            json.dump(dict(date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), lines=lines), f, indent=1)
+
+
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("directory")
@@ -201,14 +207,12 @@ def main():
     with ThreadPoolExecutor(a.jobs) as pool:
         for some in pool.map(work, found):
             lines += some
+            write(a.json, lines)  # the time may end before the kernels do
             for l in some:
                 if l["result"] != "clean":
                     print(f'{l["tool"]:10} {l["case"]:10} {l["kernel"]:28} {l["result"]}', flush=True)
     clean = sum(l["result"] == "clean" for l in lines)
     print(f"{clean} of {len(lines)} runs of {len(found)} kernels are clean")
-    if a.json:
-        with open(a.json, "w") as f:
-            json.dump(dict(date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), lines=lines), f, indent=1)
     return 0 if found and clean == len(lines) else 1
 
 
