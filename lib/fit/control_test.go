@@ -188,7 +188,7 @@ func TestCallbacks(t *testing.T) {
 			if _, err := n.Evaluate(n.sets["points"]); err != nil {
 				return err
 			}
-			if _, err := n.Predict([]float32{1, 2, 3}); err != nil {
+			if _, err := n.Predict([]float32{1, 2, 3, 4, 5, 6}); err != nil { // of one example, a form's GPU would have a kernel
 				return err
 			}
 			return n.SaveWeights(dir + "/w.safetensors")

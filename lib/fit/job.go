@@ -99,6 +99,9 @@ func (b *jobBuilder) build() error {
 			return err
 		}
 	}
+	if b.plan.Merged { // for those who follow, each step is an epoch
+		about.Epochs, about.Steps, about.N = b.Epochs, 1, b.Batch
+	}
 	text, err := json.Marshal(about)
 	if err != nil {
 		return err

@@ -245,6 +245,9 @@ func (r *jobReader) finite(values []float64) bool {
 	for i := 0; i < len(values); i += r.columns() {
 		if loss := values[i]; math.IsNaN(loss) || math.IsInf(loss, 0) {
 			r.notFinite = &result.NotFiniteError{Net: r.Net, Loss: loss, Epoch: epoch, Step: min(done+i/r.columns()+1, r.Steps), Kept: done, KeptEpoch: epoch}
+			if r.Steps == 1 { // each row is an epoch
+				r.notFinite.Epoch, r.notFinite.Kept, r.notFinite.KeptEpoch = epoch+i/r.columns(), min(1, epoch-1), epoch-1
+			}
 			return false
 		}
 	}

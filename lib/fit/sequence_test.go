@@ -135,7 +135,7 @@ func TestIgnored(t *testing.T) {
 	for i := range first {
 		first[i] = -1
 	}
-	if _, err := some.WithContext(ctx).Fit(load(t, some, "none", Data{X: x, Y: first}), Train{}); err == nil || !strings.Contains(err.Error(), "all labels of none are below 0") {
+	if _, err := some.Upload("none", Data{X: x, Y: first}); err == nil || !strings.Contains(err.Error(), "none: every label is below 0 or has weight 0") {
 		t.Errorf("no label that counts: got %v", err)
 	}
 	if _, err := all.Upload("bad", Data{X: x, Y: first}); err == nil || !strings.Contains(err.Error(), "label 0 is -1") {

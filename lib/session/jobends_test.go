@@ -163,7 +163,7 @@ func TestJobEnds(t *testing.T) {
 		{"inputs", Job{Name: "a", Steps: []JobStep{{Program: down}}}, "0 inputs"},
 		{"names", Job{Name: "a", Steps: []JobStep{{Program: down, Inputs: Named("x"), Names: []string{"a", "b"}}}}, "names for 2 outputs"},
 		{"output", Job{Name: "a", Steps: []JobStep{{Program: down, Inputs: Named("x"), Read: []wire.Read{{Output: 3}}}}}, "reads output 3"},
-		{"why of nothing", Job{Name: "a", Steps: []JobStep{{Program: down, Inputs: Named("x")}, {Program: down, Inputs: Named("x"), When: wire.NotFinite}}}, "right behind a step that is to be finite"},
+		{"why of nothing", Job{Name: "a", Steps: []JobStep{{Program: down, Inputs: Named("x")}, {Program: down, Inputs: Named("x"), When: wire.NotFinite}}}, "right after a step that is to be finite"},
 		{"why that is to be finite", Job{Name: "a", Steps: []JobStep{step, {Program: down, Inputs: Named("x"), When: wire.NotFinite, Finite: true}}}, "wants to be finite"},
 		{"until", Job{Name: "a", Steps: []JobStep{step}, Until: &wire.Until{Read: "loss"}}, "no step reads"},
 		{"two ways", Job{Name: "a", Steps: []JobStep{{Program: down, Inputs: []wire.Input{{Name: "x", Each: []string{"x"}}}}}}, "want one name"},

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/gomlx/gomlx/core/graph"
+
 	"gaiden/lib/engine/wire"
 )
 
@@ -116,5 +118,41 @@ func TestUndoGivesWay(t *testing.T) {
 	}
 	if l, err := s.List(""); err != nil || len(l) != 1 {
 		t.Errorf("%d arrays are there after a restart, %v, want 1", len(l), err)
+	}
+}
+
+// TestUndoJob: what a job has changed is what its cell has changed.
+func TestUndoJob(t *testing.T) {
+	p := serve(t)
+	s := p.open("job")
+	add := compile(t, s, Options{}, func(in []*Node) []*Node { return []*Node{Add(in[0], in[0])} }, f32(2))
+	bindAll(t, s, map[string][]float32{"x": {1, 2}})
+	if err := s.MarkCell("job"); err != nil {
+		t.Fatal(err)
+	}
+	j := Job{Name: "j", Turns: 5, Scratch: "scratch/", Steps: []JobStep{
+		{Program: add, Inputs: Named("x"), Names: []string{"scratch/x"}},
+		{Program: add, Inputs: Named("scratch/x"), Names: []string{"x"}},
+	}}
+	if _, err := s.StartJob(j); err != nil {
+		t.Fatal(err)
+	}
+	if info, _ := follow(t, s, "j"); info.State != wire.JobDone {
+		t.Fatalf("got %+v, want a job that is done", info)
+	}
+	read := func() []float32 {
+		a, err := s.Array("x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return values(t, a)
+	}
+	if got := read(); got[0] != 1024 {
+		t.Errorf("after the job: got %v, want 1024 times as much", got)
+	}
+	for i, want := range []float32{1, 1024, 1} { // the undo can be undone
+		if n, err := s.Undo(); err != nil || n != 1 || read()[0] != want {
+			t.Errorf("undo %d: got %d arrays, %v, x %v, want 1 and %g", i, n, err, read(), want)
+		}
 	}
 }

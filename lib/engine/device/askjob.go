@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"gaiden/lib/engine/typo"
@@ -151,6 +152,13 @@ func (c *conn) startJob(s *space, b *wire.JobBody) (*wire.AnswerBody, *wire.Erro
 	j.store(wire.JobRuns)
 	j.save(true)
 	w.mu.Lock()
+	for _, step := range b.Steps { // the job is what the cell does
+		for _, n := range step.Names {
+			if b.Scratch == "" || !strings.HasPrefix(n, b.Scratch) {
+				w.preserve(name{s.name, n})
+			}
+		}
+	}
 	info := j.info()
 	w.mu.Unlock()
 	go j.run()
