@@ -70,6 +70,9 @@ def integers(k, i):
         return below(dims(i + 1)[1])
     if name.startswith(("softmax", "cross_entropy")):
         return below(dims(0)[1])
+    if name.startswith("cached_attention"):
+        slots = dims(3)[2]
+        return {5: below(slots), 6: ("is", slots // 2), 7: ("is", slots // 2)}.get(i)  # positions of slots, of the tokens, and their slot
     return None
 
 

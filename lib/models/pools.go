@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -182,7 +183,8 @@ func (GlobalMaxPool) Apply(_ *model.Scope, x *Node) *Node {
 	if mask := MaskOf(x); mask != nil {
 		there := BroadcastToDims(InsertAxes(mask, -1), x.Shape().Dimensions...)
 		most := ReduceMax(Where(there, x, FillScalar(x.Graph(), x.Shape(), -math.MaxFloat32/2)), 1)
-		return Where(ReduceMax(there, 1), most, ZerosLike(most)) // of an example that is all padding it is 0
+		some := ReduceMax(ConvertDType(there, dtypes.Int32), 1)
+		return Where(GreaterThan(some, ZerosLike(some)), most, ZerosLike(most)) // of an example that is all padding it is 0
 	}
 	return ReduceMax(x, axes...)
 }

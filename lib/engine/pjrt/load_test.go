@@ -64,8 +64,8 @@ func TestTableRefused(t *testing.T) {
 		{"next major", 1112, 1, 3, -1, "want major version 0"},
 		{"old", 600, 0, 30, -1, "want at least 0.54"},
 		{"short", 600, 0, 90, -1, "want at least 0.54"},
-		{"tiny", 8, 0, 90, -1, "no PJRT table"},
-		{"huge", 1 << 40, 0, 90, -1, "no PJRT table"},
+		{"tiny", 8, 0, 90, -1, "is not a PJRT table"},
+		{"huge", 1 << 40, 0, 90, -1, "is not a PJRT table"},
 		{"hole", 1112, 0, 104, loadedExecute, `without the function for "execute"`},
 	}
 	for _, tt := range tests {

@@ -28,7 +28,7 @@ func TestCompileRefuses(t *testing.T) {
 		{"negative", ok, CompileOptions{Replicas: -1}, "-1 replicas"},
 		{"too many", ok, CompileOptions{Replicas: n + 1}, "no more devices"},
 		{"devices for another", ok, CompileOptions{Replicas: 1, Devices: []int{0, 1}}, "got 2 devices, want 1"},
-		{"no such device", ok, CompileOptions{Devices: []int{4711}}, "device 4711 is none"},
+		{"no such device", ok, CompileOptions{Devices: []int{4711}}, "device 4711 is not one of"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
