@@ -8,6 +8,7 @@ import (
 
 	"gaiden/lib/fit"
 	"gaiden/lib/fit/result"
+	"gaiden/lib/runs"
 )
 
 func TestLongKeras(t *testing.T) {
@@ -69,5 +70,30 @@ func TestMetricsAreShown(t *testing.T) {
 	}
 	if got := Curve(nil, "f1"); len(got.Series) != 1 {
 		t.Errorf("nothing: got %+v", got)
+	}
+}
+
+// TestNamesOfCurves holds that the names of a history's results are those of a logged run, and that
+// an unknown one is said, with the names that there are, in the place of an empty plot.
+func TestNamesOfCurves(t *testing.T) {
+	test := fit.Score{Loss: 0.75}
+	h := &fit.History{Epochs: []fit.Epoch{{Number: 1, Train: fit.Score{Loss: 1, Labels: true, N: 2}, Validation: &test}}}
+	validated := []Series{{Name: "test", X: []float64{1}, Y: []float64{0.75}}}
+	if got := Curve(h, "validation/loss"); !reflect.DeepEqual(got.Series, validated) || got.Notes != nil {
+		t.Errorf("of the validation: got %+v", got)
+	}
+	validated[0].Name = "first"
+	if got := Curves("validation/loss", map[string]*fit.History{"first": h}); !reflect.DeepEqual(got.Series, validated) || got.Notes != nil {
+		t.Errorf("several of the validation: got %+v", got)
+	}
+	const want = `no result "acuracy": want one of accuracy, loss, validation/loss`
+	for _, p := range []Plot{Curve(h, "acuracy"), Curves("acuracy", map[string]*fit.History{"first": h})} {
+		if text := p.String(); len(p.Series) > 0 || !strings.Contains(text, want) || strings.Contains(text, "not finite") || !strings.Contains(p.HTML(), escape(want)) {
+			t.Errorf("an unknown name: got %s", text)
+		}
+	}
+	logged := Runs{Runs: []*runs.Run{{Name: "first", Results: map[string]runs.Number{"f1": 1}}}, Curve: "f2"}
+	if text := logged.String(); !strings.Contains(text, `no result "f2": want one of f1, loss`) {
+		t.Errorf("an unknown name of a logged run: got %s", text)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gaiden/lib/timing/units"
@@ -22,6 +23,8 @@ type Plot struct {
 
 	// Width and Height are in CSS pixels; 0 means 640 and 360.
 	Width, Height int
+
+	Notes []string // lines below the plot
 
 	// Alt is the alternative text for readers who cannot see the plot; the default
 	// gives the range of each curve.
@@ -91,18 +94,19 @@ func (p Plot) ranges() (x, y axis, hidden int) {
 	return x, y, hidden
 }
 
-// notes says what the plot leaves out.
+// notes are those of the plot, and what it leaves out.
 func (p Plot) notes(hidden int) []string {
-	var notes []string
+	notes := slices.Clone(p.Notes)
 	if hidden > 0 {
 		reason := "not finite"
 		if p.LogX || p.LogY {
 			reason = "not finite, or not positive on a log axis"
 		}
-		notes = append(notes, fmt.Sprintf("%s points are not shown: %s", units.Count(hidden), reason))
+		note := fmt.Sprintf("%s points are not shown: %s", units.Count(hidden), reason)
 		if hidden == 1 {
-			notes[0] = "1 point is not shown: " + reason
+			note = "1 point is not shown: " + reason
 		}
+		notes = append(notes, note)
 	}
 	for _, s := range p.Series {
 		if s.X != nil && len(s.X) != len(s.Y) {

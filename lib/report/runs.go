@@ -28,7 +28,11 @@ func (r Runs) HTML() string { return r.column().HTML() }
 
 func (r Runs) column() column {
 	all := column{r.table()}
-	if p := r.plot(); len(p.Series) > 0 {
+	p := r.plot()
+	if names := r.Curves(); len(r.Runs) > 0 && len(p.Series) == 0 && !slices.Contains(names, p.Title) {
+		p.Notes = []string{noResult(p.Title, names)}
+	}
+	if len(p.Series)+len(p.Notes) > 0 {
 		all = append(all, p)
 	}
 	return all

@@ -31,24 +31,63 @@ func ErrorCurve(h *fit.History) Plot {
 	return p
 }
 
-// Curve plots the loss, the accuracy or a metric of a history over the epochs, by its name.
+// Curve plots the loss, the accuracy or a metric of a history over the epochs, by its name, or
+// by validation/ and its name of the validation alone. A note says which names there are where
+// the history has no such result.
 func Curve(h *fit.History, name string) Plot {
-	p := epochs(h, func(s fit.Score) float64 { return s.Metric(name) })
+	result, validated := strings.CutPrefix(name, validation)
+	p := epochs(h, func(s fit.Score) float64 { return s.Metric(result) })
 	p.Title, p.Y = name, name
+	if names := resultsOf(h); len(names) > 0 && !slices.Contains(names, name) {
+		p.Series, p.Notes = nil, []string{noResult(name, names)}
+	}
+	if validated && len(p.Series) > 0 {
+		p.Series = p.Series[1:]
+	}
 	return p
 }
 
 // Curves plots the loss, the accuracy or a metric of several histories over the epochs, one line
-// for each, by its name: of the validation, where it has one.
+// for each, by its name: of the validation, where it has one. A note names the histories
+// without such a result.
 func Curves(name string, histories map[string]*fit.History) Plot {
 	p := Plot{Title: name, X: "epoch", Y: name}
 	for _, run := range slices.Sorted(maps.Keys(histories)) {
-		lines := Curve(histories[run], name).Series
-		line := lines[len(lines)-1]
-		line.Name = run
-		p.Series = append(p.Series, line)
+		curve := Curve(histories[run], name)
+		for _, note := range curve.Notes {
+			p.Notes = append(p.Notes, run+": "+note)
+		}
+		if lines := curve.Series; len(lines) > 0 {
+			line := lines[len(lines)-1]
+			line.Name = run
+			p.Series = append(p.Series, line)
+		}
 	}
 	return p
+}
+
+const validation = "validation/"
+
+// resultsOf are the names of a history's results, as those of a run that was logged.
+func resultsOf(h *fit.History) []string {
+	all := map[string]bool{}
+	if h != nil {
+		for _, e := range h.Epochs {
+			for _, name := range e.Train.Names() {
+				all[name] = true
+			}
+			if e.Validation != nil {
+				for _, name := range e.Validation.Names() {
+					all[validation+name] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+func noResult(name string, names []string) string {
+	return fmt.Sprintf("no result %q: want one of %s", name, strings.Join(names, ", "))
 }
 
 // epochs plots a number of each epoch, in training and validation.
