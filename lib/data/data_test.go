@@ -89,7 +89,11 @@ func TestText(t *testing.T) {
 		t.Errorf("got %v, %v", l, err)
 	}
 	_, err = c.Encode("so x")
-	wants(t, "Encode", err, "the vocabulary has no 'x'")
+	wants(t, "Encode", err, `Encode("so x"): the vocabulary has no 'x': want characters of ' ', 'a', 'e', 'g', 'o', 's', 't', 'ß'`)
+	_, err = TextOf("\n 019abcdefghijklmnopqrstuvwxyz").Encode("Zebras and Yaks, 2 of each; more")
+	wants(t, "Encode", err, `Encode("Zebras and Yaks, 2 o…"): the vocabulary has no ',', '2', ';', 'Y', 'Z': want characters of '\n', ' ', '0', '1', '9', 'a' to 'z'`)
+	_, err = TextOf("acegikmoqsuwyACEGIKMOQSUWY0246789").Encode("b")
+	wants(t, "Encode", err, `'k', 'm' … and 6 more`)
 	for text, want := range map[string]string{
 		"abba\n":                   `5 characters, 3 different ones: "abba\n"`,
 		strings.Repeat("0123", 20): `80 characters, 4 different ones: "` + strings.Repeat("0123", 15) + `…"`,

@@ -97,14 +97,52 @@ func (c Corpus) Encode(text string) ([]int32, error) {
 		}
 		return l, nil
 	}
+	var missing []rune
 	for _, r := range text {
 		k, is := slices.BinarySearch(c.characters, r)
 		if !is {
-			return nil, fmt.Errorf("data: Encode(%.20q): the vocabulary has no %q: want characters of %.60q", text, r, string(c.characters))
+			missing = append(missing, r)
 		}
 		l = append(l, int32(k))
 	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return nil, fmt.Errorf("data: Encode(%s): the vocabulary has no %s: want characters of %s", opening(text), ranges(slices.Compact(missing)), ranges(c.characters))
+	}
 	return l, nil
+}
+
+// opening is the start of a text in quotes.
+func opening(text string) string {
+	if r := []rune(text); len(r) > 20 {
+		text = string(r[:20]) + "…"
+	}
+	return strconv.Quote(text)
+}
+
+// ranges lists sorted characters, those that follow each other as one range: '\n', 'a' to 'z'.
+// It says how many it leaves out.
+func ranges(sorted []rune) string {
+	const most = 24
+	var l []string
+	for i := 0; i < len(sorted); i++ {
+		if len(l) == most {
+			return fmt.Sprintf("%s … and %d more", strings.Join(l, ", "), len(sorted)-i)
+		}
+		first := i
+		for i+1 < len(sorted) && sorted[i+1] == sorted[i]+1 {
+			i++
+		}
+		if i < first+2 { // a range would be no shorter
+			i = first
+		}
+		one := strconv.QuoteRune(sorted[first])
+		if i > first {
+			one += " to " + strconv.QuoteRune(sorted[i])
+		}
+		l = append(l, one)
+	}
+	return strings.Join(l, ", ")
 }
 
 // Decode is tokens as text; a token out of range becomes U+FFFD.
