@@ -10,17 +10,45 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
-// fileError is that a file or a folder cannot be read, and where it was looked for.
+// fileError is that a file or a folder cannot be read, and where it was looked for: in which
+// folder, or what the folder of an absolute path has.
 func fileError(err error) error {
 	wrong := new(fs.PathError)
-	if errors.As(err, &wrong) && errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(wrong.Path) {
+	if !errors.As(err, &wrong) || !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("data: %w", err)
+	}
+	if !filepath.IsAbs(wrong.Path) {
 		if dir, _ := os.Getwd(); dir != "" {
 			return fmt.Errorf("data: %w: looked for it in %s", err, dir)
 		}
+		return fmt.Errorf("data: %w", err)
 	}
-	return fmt.Errorf("data: %w", err)
+	missing := filepath.Clean(wrong.Path)
+	dir := filepath.Dir(missing)
+	for ; dir != filepath.Dir(dir); missing, dir = dir, filepath.Dir(dir) {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
+	}
+	if missing != filepath.Clean(wrong.Path) {
+		return fmt.Errorf("data: %w: there is %s, and no %s in it", err, dir, filepath.Base(missing))
+	}
+	names, unreadable := visible(dir)
+	switch {
+	case unreadable != nil:
+		return fmt.Errorf("data: %w", err)
+	case len(names) == 0:
+		return fmt.Errorf("data: %w: %s is empty", err, dir)
+	}
+	const most = 8
+	more := ""
+	if len(names) > most {
+		names, more = names[:most], fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return fmt.Errorf("data: %w: %s has %s%s", err, dir, strings.Join(names, ", "), more)
 }
 
 // open opens a file of text; one that gzip has compressed is decompressed. Files of other

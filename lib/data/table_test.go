@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"math"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -120,6 +121,13 @@ func TestDoubts(t *testing.T) {
 	wants(t, "a directory", err, "is a directory")
 	_, err = CSV{}.Read("no-such.csv")
 	wants(t, "no file", err, "no-such.csv: no such file or directory: looked for it in /")
+	dir := filepath.Dir(write(t, "flats.csv", "a\n1\n"))
+	_, err = CSV{}.Read(filepath.Join(dir, "flat.csv"))
+	wants(t, "no file in a folder", err, "flat.csv: no such file or directory: "+dir+" has flats.csv")
+	_, err = CSV{}.Read(filepath.Join(dir, "houses", "old", "flats.csv"))
+	wants(t, "no folder", err, "no such file or directory: there is "+dir+", and no houses in it")
+	_, err = Images{Height: 2, Width: 2}.Read(filepath.Join(t.TempDir(), "pict"))
+	wants(t, "no folder of images", err, "is empty")
 	_, err = CSV{Comma: '"'}.Read(write(t, "f.csv", "a\n1\n"))
 	wants(t, "a bad separator", err, "CSV.Comma is '\"': want another character")
 }
