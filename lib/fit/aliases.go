@@ -18,14 +18,19 @@ type (
 
 const SameX = data.SameX // targets are the examples
 
-// What comes back, of package result.
+// What comes back, of package result: go doc gaiden/lib/fit/result.History lists fields and methods.
 
 type (
-	Control    = result.Control
-	History    = result.History
-	Epoch      = result.Epoch
-	Score      = result.Score
-	Progress   = result.Progress
+	// Control is what OnEpoch and OnStep get: see [result.Control] for its fields, and its method Stop.
+	Control = result.Control
+	// History is the record of a training: see [result.History] for its fields and methods.
+	History = result.History
+	Epoch   = result.Epoch
+	// Score is how well a net does on a set: see [result.Score].
+	Score = result.Score
+	// Progress is where a training is: see [result.Progress].
+	Progress = result.Progress
+	// Prediction is what a net returns for examples: see [result.Prediction].
 	Prediction = result.Prediction
 	Tensor     = result.Tensor
 	Tensors    = result.Tensors
