@@ -17,7 +17,9 @@ type Encoder struct {
 	Categories []Category
 
 	// OneHot encodes categories as numbers, a 1 for the value and 0 for the others, so that X is
-	// one array. Else they are inputs of integers for models.Embedding, as many values want.
+	// one array: the Numbers in their order, then for each of the Categories one for each of its
+	// Values. A value that is missing, or that the encoder's table did not have, is all 0.
+	// Else they are inputs of integers for models.Embedding, as many values want.
 	OneHot bool
 }
 
@@ -136,7 +138,11 @@ func (e *Encoder) String() string {
 	for _, c := range e.Categories {
 		categories = append(categories, fmt.Sprintf("%s (%d)", c.Name, len(c.Values)))
 	}
-	return s + "\nnumbers: " + list(numbers) + "\ncategories: " + list(categories)
+	s += "\nnumbers: " + list(numbers) + "\ncategories: " + list(categories)
+	if e.OneHot {
+		s += fmt.Sprintf("\nOneHot: X is [n %d], the numbers, then one for each value of the categories", e.Width())
+	}
+	return s
 }
 
 // list is names in a line, or that there are none.

@@ -3,6 +3,7 @@ package data
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -316,6 +317,11 @@ func TestEncoderIsShown(t *testing.T) {
 		e, err := rest.Encoder("kind")
 		if err != nil || e.String() != tt.want {
 			t.Errorf("without %q: got %v, %v, want %q", tt.without, e, err, tt.want)
+			continue
+		}
+		e.OneHot = true
+		if want := fmt.Sprintf("%s\nOneHot: X is [n %d], the numbers, then one for each value of the categories", tt.want, 6-2*len(tt.without)); e.String() != want {
+			t.Errorf("OneHot without %q: got %v, want %q", tt.without, e, want)
 		}
 	}
 }
