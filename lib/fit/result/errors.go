@@ -23,7 +23,7 @@ type ArchitectureError struct {
 
 func (e *ArchitectureError) Error() string {
 	what := fmt.Sprintf("net %q in the session has another architecture than %s", e.Net, e.Model)
-	next := "net.Reset() starts over, %rollback undoes the last cell" // in the text: what a cell prints or panics with has no hint
+	next := "net.Reset() starts over with it, or give it a name of its own" // in the text: what a cell prints or panics with has no hint
 	if e.Weights {
 		what = fmt.Sprintf("%s: the weights are of another architecture than %s", e.Net, e.Model)
 		next = "net.Weights() lists what it wants"
@@ -95,7 +95,7 @@ func (e *ArchitectureError) Hint() string {
 	if e.Weights {
 		return fmt.Sprintf("give weights that %s has saved; net.Weights() lists the names and shapes that it wants", e.Model)
 	}
-	return fmt.Sprintf("net.Reset() removes %s/* and starts over; %%rollback brings back the arrays of a snapshot; or give the new net a name of its own", e.Net)
+	return fmt.Sprintf("net.Reset() deletes the arrays %s/* of the other one; %%rollback undoes the cell that did so", e.Net)
 }
 
 // NotFiniteError says that the loss became infinite or no number. The net keeps

@@ -183,3 +183,15 @@ func TestMFU(t *testing.T) {
 		t.Errorf("of FLOPs that nobody counted: got %g, want NaN", got)
 	}
 }
+
+// TestAdviceOfAnotherArchitecture holds that the error of a net under another one's name and its hint give
+// one advice, and that a rollback is only said to undo it.
+func TestAdviceOfAnotherArchitecture(t *testing.T) {
+	e := &ArchitectureError{Net: "n", Model: "m", Differences: []string{"l1/weights: got [4 8], want [4 16]"}}
+	if want := `fit: net "n" in the session has another architecture than m: l1/weights: got [4 8], want [4 16]; net.Reset() starts over with it, or give it a name of its own`; e.Error() != want {
+		t.Errorf("got %s, want %s", e, want)
+	}
+	if want := "net.Reset() deletes the arrays n/* of the other one; %rollback undoes the cell that did so"; e.Hint() != want {
+		t.Errorf("hint: got %s, want %s", e.Hint(), want)
+	}
+}
