@@ -65,6 +65,7 @@ func (b *bench) check(s *session.Session, c trainCase, dir string) ([]float32, e
 	b.addSamples(c.name+"-loss", "gaiden first step", "loss", []float64{float64(losses[0][0])})
 	b.addSamples(c.name+"-repeat", "gaiden", "losses that differ", []float64{differ})
 	if c.curve > 0 {
+		b.addSamples(c.name+"-curve", "gaiden, steps", "steps", []float64{float64(steps)})
 		b.addSamples(c.name+"-curve-repeat", "gaiden", "largest difference", []float64{largest(losses[0], losses[1])})
 	}
 	return losses[0], nil

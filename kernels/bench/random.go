@@ -401,7 +401,11 @@ func (b *bench) firstLosses(name string) string {
 		return "not compared"
 	}
 	if again := b.find(name+"-repeat", "gaiden"); again != nil && again.Median > 0 {
-		return fmt.Sprintf("%.0f of %d losses differ when training is repeated", again.Median, repeatedSteps)
+		steps := float64(repeatedSteps)
+		if curve := b.find(name+"-curve", "gaiden, steps"); curve != nil {
+			steps = curve.Median
+		}
+		return fmt.Sprintf("%.0f of %.0f losses differ when training is repeated", again.Median, steps)
 	}
 	for _, r := range b.records {
 		if r.Case == name+"-loss" && r.Subject != own.Subject {

@@ -384,7 +384,7 @@ func TestStreamNotFinite(t *testing.T) {
 		if want == nil {
 			want = got
 		}
-		if got.Step != want.Step || got.Kept >= got.Step || got.Part != want.Part { // what is kept depends on how fast the machine is
+		if got.Step != want.Step || got.Kept < 3 || got.Kept >= got.Step || got.Part != want.Part { // the first buffer is kept, and of the second as much as a fast machine does at once
 			t.Errorf("%d devices: got %+v, want %+v", devices, got, want)
 		}
 		if len(n.deviceCopies) > 0 {

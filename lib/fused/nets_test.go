@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -161,22 +160,7 @@ func inferring(o Ops, g *Graph, weights []variable, values []*Node) *model.Store
 type plainCache struct{ models.Plain }
 
 func (plainCache) AttendCached(q, k, v, keys, values *Node, at models.CachePlace, a models.Attending) (y, newKeys, newValues *Node) {
-	d := keys.Shape().Dimensions
-	wide := func(x *Node, axes ...int) *Node { return BroadcastToDims(InsertAxes(x, axes...), d...) }
-	slots := Iota(q.Graph(), shapes.Make(dtypes.Int32, d...), 2)
-	put := func(all, one *Node) *Node {
-		return Where(Equal(slots, BroadcastToDims(at.Slot, d...)), wide(Reshape(one, d[0], d[1], d[3]), 2), all)
-	}
-	keys, values = put(keys, k), put(values, v)
-	position := BroadcastToDims(InsertAxes(at.Position, -1), d[0], d[2])
-	seen := LogicalAnd(GreaterOrEqual(at.At, ZerosLike(at.At)), LessOrEqual(at.At, position))
-	if a.Window > 0 {
-		seen = LogicalAnd(seen, GreaterThan(at.At, AddScalar(position, -float64(a.Window))))
-	}
-	a.KeySegments, a.QuerySegments = ConvertDType(seen, dtypes.Int32), Ones(q.Graph(), shapes.Make(dtypes.Int32, d[0], 1))
-	a.Causal, a.Window = false, 0
-	first := func(x *Node) *Node { return TransposeAllAxes(x, 0, 2, 1, 3) }
-	return models.Attend(q, first(keys), first(values), a), keys, values
+	return PlainCached(q, k, v, keys, values, at, a)
 }
 
 // TestCachedNets holds a time step of sequences with a cache, whose attention is a kernel, to the

@@ -1,6 +1,8 @@
 package fused
 
 import (
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/triton/kernels"
@@ -75,4 +77,23 @@ func (o Ops) AttendCached(q, k, v, keys, values *Node, at models.CachePlace, a m
 	flat := func(x *Node) *Node { return Reshape(x, d[0], x.Shape().Size()/d[0]) }
 	out := o.call(op.Kernel(), flat(q), flat(k), flat(v), keys, values, at.At, at.Position, at.Slot)
 	return Reshape(out[0], d...), out[1], out[2]
+}
+
+// PlainCached is AttendCached in operations that every backend has.
+func PlainCached(q, k, v, keys, values *Node, at models.CachePlace, a models.Attending) (y, newKeys, newValues *Node) {
+	d := keys.Shape().Dimensions
+	slots := Iota(q.Graph(), shapes.Make(dtypes.Int32, d...), 2)
+	put := func(all, one *Node) *Node {
+		return Where(Equal(slots, BroadcastToDims(at.Slot, d...)), BroadcastToDims(Reshape(one, d[0], d[1], 1, d[3]), d...), all)
+	}
+	keys, values = put(keys, k), put(values, v)
+	position := BroadcastToDims(InsertAxes(at.Position, -1), d[0], d[2])
+	seen := LogicalAnd(GreaterOrEqual(at.At, ZerosLike(at.At)), LessOrEqual(at.At, position))
+	if a.Window > 0 {
+		seen = LogicalAnd(seen, GreaterThan(at.At, AddScalar(position, -float64(a.Window))))
+	}
+	a.Causal, a.Window = false, 0
+	a.KeySegments, a.QuerySegments = ConvertDType(seen, dtypes.Int32), Ones(q.Graph(), shapes.Make(dtypes.Int32, d[0], 1))
+	first := func(x *Node) *Node { return TransposeAllAxes(x, 0, 2, 1, 3) }
+	return models.Attend(q, first(keys), first(values), a), keys, values
 }

@@ -70,25 +70,8 @@ func cachedAttention(c kernels.CachedAttention) Form {
 			if y, keys, values := o.AttendCached(in[0], in[1], in[2], in[3], in[4], at, a); y != nil {
 				return []*Node{y, keys, values}
 			}
-			return plainCached(in, at, a)
+			y, keys, values := fused.PlainCached(in[0], in[1], in[2], in[3], in[4], at, a)
+			return []*Node{y, keys, values}
 		},
 	}
-}
-
-// plainCached is cachedAttention in GoMLX's operations.
-func plainCached(in []*Node, at models.CachePlace, a models.Attending) []*Node {
-	d := in[3].Shape().Dimensions
-	slots := Iota(in[0].Graph(), shapes.Make(dtypes.Int32, d...), 2)
-	put := func(all, one *Node) *Node {
-		return Where(Equal(slots, BroadcastToDims(at.Slot, d...)), BroadcastToDims(Reshape(one, d[0], d[1], 1, d[3]), d...), all)
-	}
-	keys, values := put(in[3], in[1]), put(in[4], in[2])
-	position := BroadcastToDims(InsertAxes(at.Position, -1), d[0], d[2])
-	seen := LogicalAnd(GreaterOrEqual(at.At, ZerosLike(at.At)), LessOrEqual(at.At, position))
-	if a.Window > 0 {
-		seen = LogicalAnd(seen, GreaterThan(at.At, AddScalar(position, -float64(a.Window))))
-	}
-	a.Window, a.KeySegments, a.QuerySegments = 0, ConvertDType(seen, dtypes.Int32), Ones(in[0].Graph(), shapes.Make(dtypes.Int32, d[0], 1))
-	first := func(x *Node) *Node { return TransposeAllAxes(x, 0, 2, 1, 3) }
-	return []*Node{models.Attend(in[0], first(keys), first(values), a), keys, values}
 }

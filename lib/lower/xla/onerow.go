@@ -19,7 +19,7 @@ type OneRow struct {
 	Residual         *Node
 }
 
-// Operands are all arrays of it, and with gives it others.
+// Operands are all arrays of it, and With gives it others.
 func (f OneRow) Operands() (all []*Node) {
 	f.each(func(x **Node) { all = append(all, *x) })
 	return all
@@ -73,25 +73,24 @@ func (l Lowering) rowLayers(x *Node, layers []models.Linear) []*Node {
 	if !l.isRow(x) {
 		return nil
 	}
-	f := OneRow{X: x, Layers: layers}
+	forms := []OneRow{{X: x, Layers: layers}}
 	if normal, is := l.Shared.rows[unshaped(x)]; is && len(normal.Layers) == 0 {
 		normal.X, normal.Layers = Reshape(normal.X, x.Shape().Dimensions...), layers
-		if all := l.Calls.OneRow(normal); all != nil {
-			f = normal
+		forms = []OneRow{normal, forms[0]}
+	}
+	for _, f := range forms {
+		if all := l.Calls.OneRow(f); all != nil {
+			if len(all) == 1 {
+				l.Shared.rows[all[0]] = f
+			}
+			return all
 		}
 	}
-	all := l.Calls.OneRow(f)
-	if len(all) == 1 {
-		l.Shared.rows[all[0]] = f
-	}
-	return all
+	return nil
 }
 
 // normalized notes that y is x normalized: dense layers of y may do that themselves.
 func (l Lowering) normalized(y, x, scale, offset *Node, epsilon float64) {
-	if !l.isRow(x) {
-		return
-	}
 	narrow := func(v *Node) *Node { // as it is in memory
 		if v != nil && v.Type() == NodeTypeConvertDType && v.Inputs()[0].DType() == x.DType() {
 			return v.Inputs()[0]
