@@ -12,7 +12,7 @@ import (
 func debian(t *testing.T, files map[string][]byte, path string) {
 	t.Helper()
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
-		t.Skip("needs the command dpkg-deb, to see a package unpacked: it is on Debian and Ubuntu")
+		t.Skip("needs the command dpkg-deb, to see a package unpacked: install the package dpkg, which Debian and Ubuntu have")
 	}
 	tree := t.TempDir()
 	place(t, filepath.Join(tree, "DEBIAN", "control"), []byte("Package: dataset-tiny\nVersion: 1.0\nArchitecture: all\nMaintainer: test <test@example.com>\nDescription: test\n"))
