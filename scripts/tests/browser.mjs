@@ -33,7 +33,11 @@ const until = async (what, test, limit = 30_000) => {
     if (Date.now() > end) throw new Error(`waited ${limit} ms in vain for ${what}`);
   }
 };
-const shows = (i, text, limit) => until(`${JSON.stringify(text)} below cell ${i}`, async () => (await output(i).allInnerTexts()).join("\n").includes(text), limit);
+// shows waits for text below a cell; where it does not come, the error says what is there.
+const below = async (i) => (await output(i).allInnerTexts()).join("\n");
+const shows = (i, text, limit) => until(`${JSON.stringify(text)} below cell ${i}`, async () => (await below(i)).includes(text), limit).catch(async (late) => {
+  throw new Error(`${late.message}; the cell is ${await cells().nth(i).locator(".jp-InputPrompt").innerText()} and shows ${JSON.stringify((await below(i)).slice(-2000))}`);
+});
 
 // write puts code into the last cell, as if it were pasted; returns its number.
 async function write(code) {
