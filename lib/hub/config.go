@@ -26,6 +26,9 @@ var absent = map[string]map[string]any{
 	"roberta":     {"pad_token_id": 1.0},
 }
 
+// same are kinds that differ from another one in their tokenizers only.
+var same = map[string]string{"xlm-roberta": "roberta", "camembert": "roberta"}
+
 // only are fields that some kinds have. Transformers does not look at them in files of others.
 var only = map[string]string{
 	"attention_bias": "llama qwen3 gemma gemma2 gemma3_text", "mlp_bias": "llama",
@@ -54,6 +57,9 @@ func readConfig(path string) (*config, error) {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
 	c.kind = c.text("model_type")
+	if other, is := same[c.kind]; is {
+		c.kind = other
+	}
 	for key, value := range absent[c.kind] {
 		if _, is := c.keys[key]; !is {
 			c.keys[key] = value
@@ -157,6 +163,14 @@ func (c *config) architecture() string {
 		return s
 	}
 	return ""
+}
+
+// causal refuses a model that was written with another head than that for the next token.
+func (c *config) causal() {
+	name := c.architecture()
+	if name != "" && !strings.HasSuffix(name, "ForCausalLM") && !strings.HasSuffix(name, "LMHeadModel") && !(c.tied() && strings.HasSuffix(name, "Model")) {
+		c.fail("architectures has %s: want %s's ForCausalLM", name, c.kind)
+	}
 }
 
 // prefix is what stands before the names of a model's body: nothing where only the body was

@@ -67,6 +67,8 @@ func TestConfigFields(t *testing.T) {
 		{"gemma", `{` + others + `, "hidden_activation": "relu"}`},
 		{"gemma", `{"tie_word_embeddings": null}`},
 		{"gemma3", `{"attn_logit_softcapping": 1, "hidden_act": "relu"}`},
+		{"roberta", `{"model_type": "xlm-roberta"}`},
+		{"roberta", `{"model_type": "camembert"}`},
 		{"distilbert", `{"hidden_act": "relu", "layer_norm_eps": 0.1}`},
 		{"llama", `{"rope_theta": null, "rope_scaling": null, "rope_parameters": {"rope_theta": 500, "rope_type": "llama3", "factor": 4, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 16}}`},
 		{"gemma3", `{"rope_theta": null, "rope_scaling": null, "rope_local_base_freq": null, "rope_parameters": {"full_attention": {"rope_theta": 1000, "rope_type": "linear", "factor": 8}, "sliding_attention": {"rope_theta": 100, "rope_type": "default"}}}`},
@@ -112,6 +114,8 @@ func TestConfigRefuses(t *testing.T) {
 		{"bert-masked", `{"tie_word_embeddings": false}`, "tie_word_embeddings is false"},
 		{"bert", `{"is_decoder": true}`, "is_decoder is true"},
 		{"bert", `{"position_embedding_type": "relative_key"}`, `position_embedding_type is "relative_key"`},
+		{"llama", `{"architectures": ["LlamaModel"]}`, "architectures has LlamaModel: want llama's ForCausalLM"},
+		{"gpt2", `{"architectures": ["GPT2ForSequenceClassification"]}`, "architectures has GPT2ForSequenceClassification"},
 		{"vit", `{"qkv_bias": false}`, "qkv_bias is false"},
 		{"gpt2", `{"model_type": "t5"}`, `model_type "t5"`},
 	} {

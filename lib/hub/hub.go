@@ -14,7 +14,7 @@
 //	gpt.SaveWeights("models/mine/model.safetensors", m.Weights)
 //
 // It knows GPT-2; Llama, Mistral, Qwen 2 and 3 and Phi 3; Gemma, Gemma 2 and the text of Gemma 3;
-// BERT, RoBERTa and DistilBERT as they are, with a head for classes of texts or of tokens, or with
+// BERT, RoBERTa (also XLM-RoBERTa and CamemBERT) and DistilBERT as they are, with a head for classes of texts or of tokens, or with
 // that for masked words; ViT with a head for classes. Config.json says which, and all sizes. A net
 // is made of package models' layers, and Weights says which array each variable is; so all that
 // trains, freezes or changes a net is there for these, too.
@@ -71,10 +71,12 @@ func Open(dir string) (*Model, error) {
 	if err != nil {
 		return wrong(err)
 	}
-	m := &Model{Dir: dir, Kind: c.kind, Length: c.int("max_position_embeddings", "n_positions")}
+	m := &Model{Dir: dir, Kind: c.text("model_type"), Length: c.int("max_position_embeddings", "n_positions")}
 	known := kinds[c.kind]
 	if known == nil {
-		return wrong(fmt.Errorf("config.json has the model_type %q: want one of %s", c.kind, strings.Join(slices.Sorted(maps.Keys(kinds)), ", ")))
+		all := slices.Concat(slices.Collect(maps.Keys(kinds)), slices.Collect(maps.Keys(same)))
+		slices.Sort(all)
+		return wrong(fmt.Errorf("config.json has the model_type %q: want one of %s", c.kind, strings.Join(all, ", ")))
 	}
 	if there, _ := filepath.Glob(filepath.Join(dir, "*.safetensors*")); len(there) > 0 {
 		checkpoint, err := safetensors.OpenCheckpoint(dir)

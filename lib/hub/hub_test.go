@@ -216,7 +216,7 @@ func TestRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, config, file, text, want string }{
 		{"no config", "", "", "", "config.json: no such file"},
 		{"no JSON", `{`, "", "", "config.json: unexpected end"},
-		{"another kind", `{"model_type":"t5"}`, "", "", `model_type "t5": want one of bert, distilbert, gemma, gemma2, gemma3_text, gpt2, llama`},
+		{"another kind", `{"model_type":"t5"}`, "", "", `model_type "t5": want one of bert, camembert, distilbert, gemma, gemma2, gemma3_text, gpt2, llama`},
 		{"quantized", `{` + gpt2 + `,"quantization_config":{}}`, "", "", "quantization_config: want the model with its own weights"},
 		{"a size too few", `{"model_type":"gpt2","vocab_size":9}`, "", "", "n_embd is <nil>: want 1 or more"},
 		{"a size that is a text", `{` + strings.Replace(gpt2, `"n_layer":1`, `"n_layer":"1"`, 1) + `}`, "", "", "n_layer is 1: want a number"},

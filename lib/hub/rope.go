@@ -53,6 +53,7 @@ func (c *config) rope(base float64, scaling map[string]any, size, length int) (f
 	}
 	s := &config{keys: scaling}
 	r := &rotary{base: base, length: float64(length), longest: c.float("max_position_embeddings"), by: s.float("factor")}
+	r.first = cmp.Or(c.float("original_max_position_embeddings"), s.float("original_max_position_embeddings"), r.longest)
 	kind := s.text("rope_type", "type")
 	switch kind {
 	case "linear", "dynamic", "llama3", "yarn":
@@ -94,24 +95,24 @@ func (c *config) rope(base float64, scaling map[string]any, size, length int) (f
 // rotary is frequencies that a scaling changes.
 type rotary struct {
 	base, length, longest float64
+	first                 float64 // the longest when the model was trained first
 	by                    float64 // factor of the length
 	frequencies           []float64
 }
 
 func (r *rotary) llama3(c, s *config) {
-	before, low, high := s.float("original_max_position_embeddings"), s.float("low_freq_factor"), s.float("high_freq_factor")
-	if before == 0 || low == 0 || high <= low {
-		c.fail("rope_scaling of llama3: want low_freq_factor, a larger high_freq_factor, and original_max_position_embeddings")
+	low, high := s.float("low_freq_factor"), s.float("high_freq_factor")
+	if low == 0 || high <= low {
+		c.fail("rope_scaling of llama3: want low_freq_factor, and a larger high_freq_factor")
 	}
 	for i, f := range r.frequencies {
-		turns := before * f / (2 * math.Pi) // within the original length
+		turns := r.first * f / (2 * math.Pi) // within the original length
 		smooth := min(1, max(0, (turns-low)/(high-low)))
 		r.frequencies[i] = (1-smooth)*f/r.by + smooth*f
 	}
 }
 
 func (r *rotary) yarn(s *config, size float64) (magnitude float64) {
-	before := cmp.Or(s.float("original_max_position_embeddings"), r.longest)
 	scale := func(weight float64) float64 {
 		if r.by <= 1 {
 			return 1
@@ -122,7 +123,9 @@ func (r *rotary) yarn(s *config, size float64) (magnitude float64) {
 	if a, b := s.float("mscale"), s.float("mscale_all_dim"); a != 0 && b != 0 {
 		magnitude = scale(a) / scale(b)
 	}
-	at := func(turns float64) float64 { return size * math.Log(before/(turns*2*math.Pi)) / (2 * math.Log(r.base)) }
+	at := func(turns float64) float64 {
+		return size * math.Log(r.first/(turns*2*math.Pi)) / (2 * math.Log(r.base))
+	}
 	low, high := at(cmp.Or(s.float("beta_fast"), 32)), at(cmp.Or(s.float("beta_slow"), 1))
 	if s.bool("truncate", true) {
 		low, high = math.Floor(low), math.Ceil(high)
@@ -139,18 +142,13 @@ func (r *rotary) yarn(s *config, size float64) (magnitude float64) {
 }
 
 func (r *rotary) longrope(c *config, scaling map[string]any) (magnitude float64) {
-	first := c.float("original_max_position_embeddings")
-	if first > 0 {
-		r.by = r.longest / first
-	} else {
-		first = r.longest
-	}
+	r.by = cmp.Or(r.by, r.longest/r.first)
 	magnitude = 1
 	if r.by > 1 {
-		magnitude = math.Sqrt(1 + math.Log(r.by)/math.Log(first))
+		magnitude = math.Sqrt(1 + math.Log(r.by)/math.Log(r.first))
 	}
 	key := "short_factor"
-	if r.length > first {
+	if r.length > r.first {
 		key = "long_factor"
 	}
 	factors, _ := scaling[key].([]any)

@@ -121,6 +121,8 @@ os.remove(os.path.join(here, "llama", "generation_config.json"))
 tokens("llama", llama3)
 
 causal("llama-linear", randomize(tr.LlamaForCausalLM(tr.LlamaConfig(vocab_size=40, attention_bias=True, mlp_bias=True, rope_scaling={"rope_type": "linear", "factor": 3.0}, **base)), 3), 40)
+short = {"rope_type": "longrope", "short_factor": [1.0, 1.5], "long_factor": [2.0, 4.0], "original_max_position_embeddings": 32}
+causal("llama-longrope", randomize(tr.LlamaForCausalLM(tr.LlamaConfig(vocab_size=40, rope_scaling=short, **base)), 16), 40)
 causal("llama-yarn", randomize(tr.LlamaForCausalLM(tr.LlamaConfig(vocab_size=40, tie_word_embeddings=True, rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}, **base)), 4), 40)
 mistral = randomize(tr.MistralForCausalLM(tr.MistralConfig(vocab_size=metaspace.get_vocab_size(), sliding_window=4, **base)), 5)
 causal("mistral", mistral, metaspace.get_vocab_size())
