@@ -75,6 +75,10 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		}
 		n.mixes, n.masks = models.Mixed(t.g) != nil, models.Masked(t.g)
 		refuseMainLoss(t.g)
+		n.vocab = map[string]int{}
+		for name, ids := range in {
+			n.vocab[name] = models.VocabOf(ids)
+		}
 		n.addsLoss = models.AddedLoss(t.g) != nil
 		n.attentions = t.w.attentions
 		n.recurrences = t.w.recurrences

@@ -66,6 +66,7 @@ type attachment struct {
 // traits are what a net is made of, as its layout is built.
 type traits struct {
 	addsLoss    bool              // layers add to the loss
+	vocab       map[string]int    // of inputs that an Embedding takes, by name
 	convolves   bool              // it has convolutions
 	mixes       bool              // it has a models.MixUp
 	masks       bool              // some of its sequences have masks
