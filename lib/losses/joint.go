@@ -146,8 +146,7 @@ func (l Joint) Apply(out, y, v *Node) (loss, weight *Node) {
 		}
 		one, w := p.Loss.Apply(part, t, u)
 		if w != nil { // the batch's loss is the mean of what is returned here
-			sum := ReduceAllSum(w)
-			one = Div(MulScalar(one, float64(n)), Where(Equal(sum, ZerosLike(sum)), OnesLike(sum), sum))
+			one = perWeight(MulScalar(one, float64(n)), w)
 		}
 		if one = MulScalar(one, cmp.Or(p.Weight, 1)); loss == nil {
 			loss = one
