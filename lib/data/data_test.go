@@ -67,6 +67,7 @@ func TestExamples(t *testing.T) {
 	for want, f := range map[string]func(){
 		"N is 0 and X a []float32: want N":             func() { Examples{X: make([]float32, 4)}.Len() },
 		"Split(1): want a part of the examples":        func() { e.Split(1) },
+		"First(-1)":                                    func() { e.First(-1) },
 		"Split(NaN)":                                   func() { e.Split(math.NaN()) },
 		"Split(0.01) of 4 examples: one side has none": func() { e.Split(0.01) },
 		"Y is a []int32, of 3 examples":                func() { Examples{X: make([]float32, 6), Y: make([]int32, 4), N: 3}.Shuffle(1) },

@@ -74,8 +74,15 @@ func nested(x any) int {
 
 // First is the first n examples, or all if there are fewer. It shares memory with e.
 func (e Examples) First(n int) Examples {
-	first, _ := e.cut(max(0, min(n, e.Len())))
+	first, _ := e.cut(firstOf(n, e.Len()))
 	return first
+}
+
+func firstOf(n, all int) int {
+	if n < 0 {
+		panic(fmt.Errorf("data: First(%d): want 0 or more", n))
+	}
+	return min(n, all)
 }
 
 // Split is the first part of the examples, such as 0.9, and the others. They share memory

@@ -229,7 +229,7 @@ func (t *Table) Parse(name string, number func(text string) (float64, error)) (*
 }
 
 // First is the first n rows, or all if there are fewer.
-func (t *Table) First(n int) *Table { return t.rows(sequence(0, max(0, min(n, t.Len())))) }
+func (t *Table) First(n int) *Table { return t.rows(sequence(0, firstOf(n, t.Len()))) }
 
 // Split is the first part of the rows, such as 0.8, and the others. To split at random,
 // shuffle before.

@@ -38,6 +38,9 @@ func TestCSVForms(t *testing.T) {
 		text string
 		want string
 	}{
+		{"codes with underscores", CSV{}, "a\n1_000\n2\n", "a text 1_000|2"},
+		{"decimal points after all", CSV{Decimal: ','}, "a;b\n1.5;1.234.567,5\n2.25;€ 1.000\n", "a text 1.5|2.25; b text 1.234.567,5|€ 1.000"},
+		{"points between thousands", CSV{Decimal: ',', Strip: "€ "}, "a;b\n-1.000;1.234.567,5\n2,25;€ 1.000\n", "a numbers -1000|2.25; b numbers 1234567.5|1000"},
 		{"Excel's semicolons, byte order mark and CRLF", CSV{Decimal: ','}, "\ufeffa;b\r\n1,5;x\r\n1.234,25;\"y;\r\nz\"\r\n", "a numbers 1.5|1234.25; b text x|y;\nz"},
 		{"tabs, with empty values", CSV{}, "a\tb\tc\n1\t\t3\n", "a numbers 1; b text ; c numbers 3"},
 		{"bars", CSV{}, "a|b|c, d\n1|2|3\n", "a numbers 1; b numbers 2; c, d numbers 3"},
@@ -131,6 +134,13 @@ func TestDoubts(t *testing.T) {
 	wants(t, "no folder of images", err, "is empty")
 	_, err = CSV{Comma: '"'}.Read(write(t, "f.csv", "a\n1\n"))
 	wants(t, "a bad separator", err, "CSV.Comma is '\"': want another character")
+	got, err := CSV{Decimal: ','}.Read(write(t, "f.csv", "a;y\n1,5;0\n1.5;1\n"))
+	if err == nil {
+		_, err = got.Encoder("y")
+	}
+	if err == nil || !strings.Contains(err.Error(), `f.csv:3: a is "1.5": want the decimal commas that CSV.Decimal says`) {
+		t.Errorf("a decimal point among decimal commas: got %v", err)
+	}
 }
 
 func TestChunks(t *testing.T) {

@@ -24,7 +24,13 @@ func shortest(x float64) string {
 
 // number is a value as a number. Integers that no float64 has exactly are none.
 func (o CSV) number(v string) (float64, bool) {
+	if strings.Contains(v, "_") { // a code, though ParseFloat reads it as Go does
+		return 0, false
+	}
 	if o.Decimal != 0 && o.Decimal != '.' {
+		if strings.Contains(v, ".") && !grouped.MatchString(strings.TrimSpace(v)) { // a decimal point after all
+			return 0, false
+		}
 		v = strings.ReplaceAll(v, ".", "")
 		v = strings.ReplaceAll(v, string(o.Decimal), ".")
 	}
@@ -42,6 +48,9 @@ func (o CSV) number(v string) (float64, bool) {
 	}
 	return x, math.Abs(x) < 1<<53 || !integer.MatchString(v) || strconv.FormatFloat(x, 'f', 0, 64) == strings.TrimPrefix(v, "+")
 }
+
+// grouped is digits with points between thousands; what is around them Strip may leave out.
+var grouped = regexp.MustCompile(`^[^\d.]*\d{1,3}(\.\d{3})+([^\d.]|$)`)
 
 var integer = regexp.MustCompile(`^[-+]?\d+$`)
 
@@ -124,7 +133,7 @@ const signs = "$€£¥%,'\u00a0 "
 // doubt is why a column of text is perhaps one of numbers or times.
 func (o CSV) doubt(t *Table, c *Column) string {
 	values, good, bare, dates, grouped, fractions, commas := 0, 0, 0, 0, 0, 0, 0
-	odd, signed := -1, -1
+	odd, signed, pointed, points := -1, -1, -1, 0
 	found := ""
 	for i, v := range c.Text {
 		if v == "" {
@@ -135,6 +144,11 @@ func (o CSV) doubt(t *Table, c *Column) string {
 			good++
 		} else if odd < 0 {
 			odd = i
+		}
+		if _, is := o.number(v); !is && o.Decimal != 0 {
+			if _, is := (CSV{Strip: o.Strip}).number(v); is {
+				pointed, points = i, points+1
+			}
 		}
 		if slashed.MatchString(v) {
 			dates++
@@ -165,6 +179,8 @@ func (o CSV) doubt(t *Table, c *Column) string {
 		return ""
 	case dates == values:
 		return say(odd, `want a time without doubt: set CSV.Time, such as "01/02/2006" for the month first or "02/01/2006" for the day`)
+	case points > 0 && good+points == values:
+		return say(pointed, "want the decimal commas that CSV.Decimal says: leave it out, or name the column in CSV.Text")
 	case bare == values && commas > 0 && fractions == commas && grouped < commas && found == ",":
 		return say(signed, "want numbers with decimal points: set CSV.Decimal to ',', or name the column in CSV.Text")
 	case bare == values && found == ",":

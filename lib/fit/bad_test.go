@@ -188,6 +188,9 @@ func TestNotNumbers(t *testing.T) {
 	_, loaded := seen.Upload("d", Data{X: make([]float32, 4), Y: make([]float32, 2), V: []float32{1, 1e-30}})
 	_, attached := Attach(s, "regular", regular, Config{})
 	_, fused := n.Plan(nil, Train{})
+	_, made := n.Evaluate(&Set{Name: "d", N: 2})
+	_, part := n.Part("none").Predict([]float32{1, 2})
+	_, weighted := Attach(s, "weighted", linear(3), Config{Loss: losses.CrossEntropy{ClassWeights: []float64{1, 2}}})
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -197,7 +200,10 @@ func TestNotNumbers(t *testing.T) {
 		{"examples", predicted, "number 0 of the output for example 1 of Predict is NaN"},
 		{"weight of a target", loaded, "weight 0 of example 1 is 1e-30, which devices take for 0"},
 		{"a loss in the model", attached, "the model adds a main loss of its own"},
-		{"no data", fused, "no data set: load one first"},
+		{"a set made by hand", made, "no data set: want one that Upload, Stream or Data has returned"},
+		{"no part", part, `models: linear has no part "none": want one of out`},
+		{"weights of classes", weighted, "Config.Loss: losses.CrossEntropy: ClassWeights has 2 weights, 3 in all: want one for each of 3 classes"},
+		{"no data", fused, "no data set: want one that Upload, Stream or Data has returned"},
 	} {
 		if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", tt.name, tt.err, tt.want)

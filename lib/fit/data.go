@@ -87,7 +87,7 @@ func (n *Net) Upload(name string, d Data) (*Set, error) {
 		var there [sha256.Size]byte
 		a, err := n.session.Array("data/" + name + "/sum")
 		if err == nil && a.Values(there[:]) == nil && there == sum {
-			old.Labels, old.counted, old.low, old.high = s.Labels, s.counted, s.low, s.high
+			old.Labels, old.counted, old.low, old.high, old.rounding = s.Labels, s.counted, s.low, s.high, s.rounding
 			return n.remember(old), n.keepDims(s)
 		}
 	}

@@ -17,13 +17,17 @@ import (
 	"gaiden/lib/session"
 )
 
-// Batches are all examples in a random order, so many at a time.
+// Batches are all examples in a random order, so many at a time. It panics where size is less
+// than 1.
 func (s *Set) Batches(size int) iter.Seq[step.Batch] {
+	if size < 1 {
+		panic(fmt.Errorf("fit: batches of %d examples of %s: want 1 or more", size, s.Name))
+	}
 	s.epochs++
 	seed := s.epochs
 	return func(yield func(step.Batch) bool) {
 		order := rand.New(rand.NewPCG(seed, 0x62617463686573)).Perm(s.N)
-		for part := range slices.Chunk(order, max(1, size)) {
+		for part := range slices.Chunk(order, size) {
 			b := step.Batch{Data: s.Name}
 			for _, i := range part {
 				b.Examples = append(b.Examples, int32(i))

@@ -26,6 +26,17 @@ func (n *Net) titleOf(i models.Input) string {
 	return fmt.Sprintf("layer %s of %s", n.model.Names()[0], n.model.Name)
 }
 
+// inputs are the net's inputs, whose Vocab is known where an Embedding takes them as they are.
+func (n *Net) inputs() []models.Input {
+	all := slices.Clone(n.model.AllInputs())
+	for i := range all {
+		if v := n.vocab[all[i].Name]; v > 0 && (all[i].Vocab == 0 || v < all[i].Vocab) {
+			all[i].Vocab = v
+		}
+	}
+	return all
+}
+
 // wantInput is what an input's examples may be.
 func wantInput(i models.Input) string {
 	if i.Integers {
@@ -59,7 +70,7 @@ func (n *Net) examples(name string, x any) (*Set, error) {
 		given = Inputs{"x": x}
 	}
 	s := &Set{Name: name}
-	all := n.model.AllInputs()
+	all := n.inputs()
 	for in := range given {
 		if !slices.ContainsFunc(all, func(i models.Input) bool { return i.Name == in }) {
 			return nil, fmt.Errorf("fit: %s: examples have an input %q: want %s", name, in, n.wantExamples())
@@ -90,6 +101,11 @@ func (n *Net) examples(name string, x any) (*Set, error) {
 	}
 	slices.SortFunc(s.arrays, bySetOrder)
 	s.rounding = &seenIntegers{done: true, found: roundedIntegers(name, s.arrays, s.N)}
+	for _, a := range s.arrays { // before the arrays are only in the session
+		if _, _, err := s.ids(a); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -159,10 +175,15 @@ func (n *Net) ids(name string, i models.Input, v reflect.Value) ([]int32, error)
 			return nil, fmt.Errorf("fit: %s: number %d of the examples is %v: want integers within the range of int32, for %s", name, k, id, n.titleOf(i))
 		}
 		if i.Vocab > 0 && (id < 0 || id >= float64(i.Vocab)) {
-			return nil, fmt.Errorf("fit: %s: number %d of the examples is %v: %s knows the ids 0 to %d: give it a larger Vocab, or number the ids from 0", name, k, id, n.titleOf(i), i.Vocab-1)
+			return nil, fmt.Errorf("fit: %s: number %d of the examples is %v: %s", name, k, id, n.knows(i))
 		}
 	}
 	return l, nil
+}
+
+// knows says which ids an input takes.
+func (n *Net) knows(i models.Input) string {
+	return fmt.Sprintf("%s knows the ids 0 to %d: give it a larger Vocab, or number the ids from 0", n.titleOf(i), i.Vocab-1)
 }
 
 // inputName is an array of a net that has no Input of its own: the dimensions of an example, as

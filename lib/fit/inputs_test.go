@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -350,5 +351,79 @@ func TestSeveralOutputs(t *testing.T) {
 		t.Error(err)
 	} else if _, err := New("bad", net, Config{Loss: losses.Joint{}, Session: s}).Weights(); err == nil || !strings.Contains(err.Error(), "no parts") {
 		t.Errorf("got %v, want no parts", err)
+	}
+}
+
+// TestVocab holds that ids which an Embedding does not know are refused wherever it stands, if
+// it takes an input as it is, and whoever has uploaded them.
+func TestVocab(t *testing.T) {
+	s := open(t)
+	words := func(vocab int) models.Embedding {
+		return models.Embedding{Name: fmt.Sprint("words", vocab), Vocab: vocab, Units: 2}
+	}
+	of := func(vocab int, take func(scope *model.Scope, ids *Node) *Node) models.Net {
+		return models.Net{Name: "of", Inputs: []models.Input{{Name: "ids", Dims: []int{2}, Integers: true, Vocab: vocab}},
+			Function: func(scope *model.Scope, in models.Inputs) *Node {
+				return models.Call(scope, models.Flatten{}, take(scope, in["ids"]))
+			}}
+	}
+	list := models.Net{Name: "list", Input: []int{2}, Integers: true, Layers: []models.Layer{
+		models.Concat{Branches: [][]models.Layer{{words(9)}, {words(5)}}}, models.Flatten{},
+	}}
+	for i, tt := range []struct {
+		net  models.Net
+		most int
+		want string // of ids above most; "": they are not known
+	}{
+		{of(0, func(scope *model.Scope, ids *Node) *Node { return models.Call(scope, words(5), ids) }), 4, "input ids of of knows the ids 0 to 4"},
+		{of(9, func(scope *model.Scope, ids *Node) *Node { return models.Call(scope, words(5), ids) }), 4, "input ids of of knows the ids 0 to 4"},
+		{of(3, func(scope *model.Scope, ids *Node) *Node { return models.Call(scope, words(5), ids) }), 2, "input ids of of knows the ids 0 to 2"},
+		{of(0, func(scope *model.Scope, ids *Node) *Node {
+			return models.Call(scope, words(5), Reshape(Slice(ids, AxisRange(), AxisElem(1)), -1))
+		}), 4, "knows the ids 0 to 4"},
+		{of(0, func(scope *model.Scope, ids *Node) *Node { return models.Call(scope, words(5), Rem(ids, Const(ids.Graph(), int32(5)))) }), 4, ""},
+		{list, 4, "layer concatenate of list knows the ids 0 to 4"},
+	} {
+		n := attach(t, s, fmt.Sprint("vocab", i), tt.net, Config{Loss: losses.MSE{}})
+		input := func(id int) any {
+			if tt.net.Inputs == nil {
+				return []int{0, id}
+			}
+			return Inputs{"ids": []int{0, id}}
+		}
+		y := make([]float32, map[bool]int{true: 8, false: 4}[tt.net.Inputs == nil])
+		if i == 3 {
+			y = y[:2]
+		}
+		if _, err := n.Upload("good", Data{X: input(tt.most), Y: y}); err != nil {
+			t.Errorf("%d: id %d: %v", i, tt.most, err)
+		}
+		_, predicted := n.Predict(input(tt.most + 1))
+		_, uploaded := n.Upload("bad", Data{X: input(tt.most + 1), Y: y})
+		_, negative := n.Predict(input(-1))
+		other := tt.net // knows no ids
+		other.Layers, other.Function = []models.Layer{models.Flatten{}, models.Dense{Name: "out", Units: len(y)}}, func(_ *model.Scope, in models.Inputs) *Node {
+			x := in["x"]
+			if tt.net.Inputs != nil {
+				x = in["ids"]
+			}
+			return ConvertDType(x, dtypes.Float32)
+		}
+		if other.Inputs != nil {
+			other.Inputs = []models.Input{{Name: "ids", Dims: []int{2}, Integers: true}}
+		}
+		o := attach(t, s, fmt.Sprint("other", i), other, Config{Loss: losses.MSE{}})
+		theirs := load(t, o, fmt.Sprint("theirs", i), Data{X: input(tt.most + 1), Y: y})
+		_, fitted := n.Fit(theirs, Train{})
+		found, err := n.Data(theirs.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, evaluated := n.Evaluate(found)
+		for what, err := range map[string]error{"Predict": predicted, "Upload": uploaded, "Predict of -1": negative, "Fit": fitted, "Evaluate": evaluated} {
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%d: %s: got %v, want %q", i, what, err, tt.want)
+			}
+		}
 	}
 }

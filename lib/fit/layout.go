@@ -10,6 +10,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gaiden/lib/losses"
 	"gaiden/lib/lower"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
@@ -75,6 +76,10 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		}
 		n.mixes, n.masks = models.Mixed(t.g) != nil, models.Masked(t.g)
 		refuseMainLoss(t.g)
+		n.vocab = map[string]int{}
+		for name, ids := range in {
+			n.vocab[name] = models.VocabOf(ids)
+		}
 		n.addsLoss = models.AddedLoss(t.g) != nil
 		n.attentions = t.w.attentions
 		n.recurrences = t.w.recurrences
@@ -85,6 +90,11 @@ func (n *Net) buildLayout() (*model.Store, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if n.whole == nil {
+		if err := losses.Check(n.config.Loss, n.classes()); err != nil {
+			return nil, fmt.Errorf("fit: %s: Config.Loss: %w", n.name, err)
+		}
 	}
 	n.convolves = p.Has("convolution")
 	n.feedForward = !n.convolves && !p.Has("while") && len(n.model.States()) == 0 // the loop over a sequence's steps may be a call

@@ -66,6 +66,7 @@ type attachment struct {
 // traits are what a net is made of, as its layout is built.
 type traits struct {
 	addsLoss    bool              // layers add to the loss
+	vocab       map[string]int    // of inputs that an Embedding takes, by name
 	convolves   bool              // it has convolutions
 	mixes       bool              // it has a models.MixUp
 	masks       bool              // some of its sequences have masks
@@ -206,7 +207,7 @@ func (n *Net) recall() {
 // wantInput adds to the error of a net without an Input of its own that it may want one.
 func (n *Net) wantInput(err error) error {
 	switch {
-	case err == nil || n.model.Inputs != nil || n.model.Input != nil && !n.inferred:
+	case err == nil || n.model.Inputs != nil || len(n.model.Layers) == 0 && n.model.Function == nil || n.model.Input != nil && !n.inferred:
 		return err
 	case n.inferred:
 		return fmt.Errorf("fit: %s: Input of models.Net is not set, and examples were taken for %v: want it, such as []int{28, 28, 1} for images: %w", n.name, n.model.Input, err)

@@ -3,7 +3,9 @@ package fit
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -193,6 +195,9 @@ func (n *Net) outline(s *Set, batch int) (*stepOutline, error) {
 	return o, nil
 }
 
+// missing is what errors of a node that is nil say.
+var missing = regexp.MustCompile("(Node is|got) nil|nil pointer|Invalid")
+
 // call writes what the user's function does. An error in it may come from a node that is nil.
 func (w *stepWriter) call(s *step.Step) {
 	var lacks []string
@@ -207,7 +212,8 @@ func (w *stepWriter) call(s *step.Step) {
 	defer func() {
 		if r := recover(); r != nil {
 			err := models.Recovered(r)
-			if text := err.Error(); len(lacks) > 0 && (strings.Contains(text, "nil") || strings.Contains(text, "Invalid")) {
+			if missing.MatchString(err.Error()) {
+				lacks = append(lacks, "Step.In has "+strings.Join(slices.Sorted(maps.Keys(s.In)), ", "))
 				err = fmt.Errorf("%w; %s", err, strings.Join(lacks, "; "))
 			}
 			panic(fmt.Errorf("Config.Step: %w", err))

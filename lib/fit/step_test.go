@@ -270,6 +270,11 @@ func TestPartsOfInputs(t *testing.T) {
 			}
 		}
 	}
+	for name, want := range map[string]float64{"actor": 5.5 + 1./6, "critic": -3.5 - 1./3} {
+		if p, err := n.Part(name).Predict([]float32{1, 2, 3, 4}); err != nil || len(p.Output) != 6 || math.Abs(float64(p.Output[0])-want) > 1e-5 {
+			t.Errorf("Predict of %s: got %v, %v, want %v first", name, p, err, want)
+		}
+	}
 }
 
 // TestStepCounts holds that an optimizer that is used several times in a step counts its own

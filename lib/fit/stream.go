@@ -209,7 +209,11 @@ func (f *filler) epoch() error {
 	case f.full != nil:
 		f.block = f.full
 	default:
-		return fmt.Errorf("%d examples, want at least %d", total, f.whole)
+		again := ""
+		if total == 0 {
+			again = ": the iterator is to begin again whenever it is ranged over"
+		}
+		return fmt.Errorf("%d examples, want at least %d%s", total, f.whole, again)
 	}
 	f.block.last = true
 	if !f.send(f.block) || f.block.final {

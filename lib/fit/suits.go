@@ -23,6 +23,7 @@ type seenIntegers struct {
 	mu    sync.Mutex
 	done  bool
 	found rounding
+	ids   map[string][2]int32 // the least and the greatest number of arrays of integers
 }
 
 // rounding is the errors of integers that bfloat16 would round.
@@ -162,8 +163,34 @@ func (s *Set) integers() (rounding, error) {
 	return r.found, nil
 }
 
+// ids are the least and the greatest number of an input that takes integers, looked for once.
+func (s *Set) ids(a setArray) (low, high int32, err error) {
+	if a.shape.DType != dtypes.Int32 || s.rounding == nil {
+		return 0, 0, nil
+	}
+	r := s.rounding
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ends, is := r.ids[a.name]; is {
+		return ends[0], ends[1], nil
+	}
+	all, is := a.flat.([]int32)
+	if !is {
+		all = make([]int32, a.shape.Size())
+		if err := a.Values(all); err != nil {
+			return 0, 0, fmt.Errorf("fit: examples of %s: %w", s.Name, err)
+		}
+	}
+	low, high = slices.Min(all), slices.Max(all)
+	if r.ids == nil {
+		r.ids = map[string][2]int32{}
+	}
+	r.ids[a.name] = [2]int32{low, high}
+	return low, high, nil
+}
+
 // noData is the error of a call without a data set.
-func (n *Net) noData() error { return fmt.Errorf("fit: %s: no data set: load one first", n.name) }
+func (n *Net) noData() error { return fmt.Errorf("fit: %s: no data set: want one that Upload, Stream or Data has returned", n.name) }
 
 // Suits is an error where the net cannot be trained on a set.
 func (n *Net) Suits(s *Set) error {
@@ -177,7 +204,7 @@ func (n *Net) Suits(s *Set) error {
 
 // fits proves that a set from anywhere fits the net.
 func (n *Net) fits(s *Set) error {
-	if s == nil {
+	if s == nil || len(s.arrays) == 0 {
 		return n.noData()
 	}
 	if err := n.fitsInputs(s); err != nil {
@@ -198,7 +225,7 @@ func (n *Net) fits(s *Set) error {
 // fitsInputs proves that a set has the net's inputs.
 func (n *Net) fitsInputs(s *Set) error {
 	got := s.inputs()
-	want := n.model.AllInputs()
+	want := n.inputs()
 	var names []string
 	for _, a := range got {
 		names = append(names, a.input())
@@ -213,6 +240,14 @@ func (n *Net) fitsInputs(s *Set) error {
 			return n.shapeError(s.Name, "examples", fmt.Sprintf("%d numbers each", a.Dimensions[1]), fmt.Sprintf("%d: %s takes %v", size, title, i.Dims))
 		} else if (a.DType == dtypes.Int32) != i.Integers {
 			return n.shapeError(s.Name, "examples", fmt.Sprintf("numbers of type %s", a.DType), fmt.Sprintf("%s: %s takes them", wantInput(i), title))
+		}
+		if i.Vocab == 0 || s.stream != nil { // whose parts are seen one by one
+			continue
+		}
+		if low, high, err := s.ids(got[k]); err != nil {
+			return err
+		} else if low < 0 || int(high) >= i.Vocab { // it was uploaded for another net
+			return fmt.Errorf("fit: %s: the examples of %s are %d to %d: %s", n.name, s.Name, low, high, n.knows(i))
 		}
 	}
 	return nil

@@ -45,7 +45,11 @@ func (n *Net) targets(name string, y any, examples int) (any, error) {
 			return oneHot(name, v, n.classes())
 		}
 		if floats {
-			return wholeLabels(name, v, examples, width/n.classes(), n.classes())
+			return n.wholeLabels(name, v, examples, width/n.classes())
+		}
+	case losses.Joint:
+		if integers {
+			return exactFloats(name, v)
 		}
 	case nil:
 		if integers && (len(n.output) == 0 || v.Len() != examples*width/n.classes()) && len(n.output) != 1 {
@@ -137,7 +141,7 @@ func oneHot(name string, v reflect.Value, classes int) ([]int32, error) {
 			case x == 1 && l[i] < 0:
 				l[i] = int32(k)
 			case x != 0:
-				return nil, fmt.Errorf("fit: %s: targets of example %d are %s: cross entropy wants one label an example, as []int32, or rows with one 1 and zeros", name, i, rowOf(v, i, classes))
+				return nil, fmt.Errorf("fit: %s: targets of example %d are %s: cross entropy wants one label an example, as []int32, or rows with one 1 and zeros; for probabilities want losses.KLDivergence", name, i, rowOf(v, i, classes))
 			}
 		}
 		if l[i] < 0 {
@@ -156,7 +160,8 @@ func rowOf(v reflect.Value, i, width int) string {
 }
 
 // wholeLabels are floats that are labels, one for each position of an example.
-func wholeLabels(name string, v reflect.Value, examples, positions, classes int) ([]int32, error) {
+func (n *Net) wholeLabels(name string, v reflect.Value, examples, positions int) ([]int32, error) {
+	classes := n.classes()
 	if v.Len() != examples*positions {
 		want := "one label an example"
 		if positions > 1 {
@@ -167,6 +172,10 @@ func wholeLabels(name string, v reflect.Value, examples, positions, classes int)
 	l := make([]int32, v.Len())
 	for i := range l {
 		x := numberAt(v, i)
+		if x < 0 && n.ignores() {
+			l[i] = -1
+			continue
+		}
 		if !(x >= 0 && x < float64(classes)) || x != math.Trunc(x) {
 			return nil, fmt.Errorf("fit: %s: target %d is %g: cross entropy wants labels, 0 to %d", name, i, x, classes-1)
 		}
@@ -317,7 +326,7 @@ func (n *Net) freeLabelsFit(s *Set) error {
 	if n.config.Metrics != nil {
 		return fmt.Errorf("fit: %s: Config.Metrics with %s, whose labels are not those of the output: want none", n.name, n.config.Loss.Title())
 	}
-	switch l := n.config.Loss.(type) {
+	switch n.config.Loss.(type) {
 	case losses.Contrastive:
 		if s.positions != 1 {
 			return wrong(s.kind(), "one label an example")
@@ -331,9 +340,6 @@ func (n *Net) freeLabelsFit(s *Set) error {
 		}
 		if int(s.high) >= n.classes() {
 			return wrong(fmt.Sprintf("label %d", s.high), fmt.Sprintf("labels below %d, the classes of the net", n.classes()))
-		}
-		if err := losses.Check(l, n.classes()); err != nil {
-			return fmt.Errorf("fit: %s: Config.Loss: %w", n.name, err)
 		}
 	}
 	return nil

@@ -47,7 +47,11 @@ func (l CrossEntropy) check(classes int) error {
 		sum += w
 	}
 	if l.ClassWeights != nil && (classes > 0 && len(l.ClassWeights) != classes || sum == 0) {
-		return fmt.Errorf("ClassWeights has %d weights, %g in all: want one for each of %d classes, and more than 0 in all", len(l.ClassWeights), sum, classes)
+		of := ""
+		if classes > 0 {
+			of = fmt.Sprintf(" of %d classes", classes)
+		}
+		return fmt.Errorf("ClassWeights has %d weights, %g in all: want one for each%s, and more than 0 in all", len(l.ClassWeights), sum, of)
 	}
 	return nil
 }

@@ -125,7 +125,11 @@ func (l Joint) Apply(out, y, v *Node) (loss, weight *Node) {
 		panic(fmt.Errorf("losses.Joint: %w", err))
 	}
 	if out.Rank() != 2 || y == nil || y.Rank() != 2 {
-		panic(fmt.Errorf("losses.Joint: the net returns %s and the targets are %v: want both of rank 2", out.Shape(), y))
+		targets := "nil"
+		if y != nil {
+			targets = y.Shape().String()
+		}
+		panic(fmt.Errorf("losses.Joint: the net returns %s and the targets are %s: want both of rank 2", out.Shape(), targets))
 	}
 	n, from, at := out.Shape().Dimensions[0], 0, 0
 	for _, p := range l {
@@ -142,8 +146,7 @@ func (l Joint) Apply(out, y, v *Node) (loss, weight *Node) {
 		}
 		one, w := p.Loss.Apply(part, t, u)
 		if w != nil { // the batch's loss is the mean of what is returned here
-			sum := ReduceAllSum(w)
-			one = Div(MulScalar(one, float64(n)), Where(Equal(sum, ZerosLike(sum)), OnesLike(sum), sum))
+			one = perWeight(MulScalar(one, float64(n)), w)
 		}
 		if one = MulScalar(one, cmp.Or(p.Weight, 1)); loss == nil {
 			loss = one

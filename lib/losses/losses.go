@@ -29,13 +29,20 @@ func Kinds() []any {
 	return []any{BinaryCrossEntropy{}, Contrastive{}, Cosine{}, CrossEntropy{}, CTC{}, Hinge{}, Huber{}, KLDivergence{}, MAE{}, MSE{}, Poisson{}, Visibility{}}
 }
 
-// Mean is a loss of a batch as a scalar, for a training step of your own.
+// Mean is a loss of a batch as a scalar, for a training step of your own: 0 where nothing of the
+// batch counts, as in fit.Config.Loss.
 func Mean(l Loss, out, y *Node) *Node {
 	loss, weight := l.Apply(out, y, nil)
 	if weight == nil {
 		return ReduceAllMean(loss)
 	}
-	return Div(ReduceAllSum(loss), ReduceAllSum(weight))
+	return perWeight(ReduceAllSum(loss), weight)
+}
+
+// perWeight is a sum by the sum of weights, 0 where that is 0.
+func perWeight(sum, weight *Node) *Node {
+	of := ReduceAllSum(weight)
+	return Div(sum, Where(Equal(of, ZerosLike(of)), OnesLike(of), of))
 }
 
 // OfBatch says whether a loss is not a mean over the examples' own losses: it cannot be

@@ -162,3 +162,32 @@ func TestSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestMeanOfNothing holds that a batch of which nothing counts has a loss and gradients of 0.
+func TestMeanOfNothing(t *testing.T) {
+	backend, err := gobackend.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		loss   Loss
+		labels []int32
+	}{
+		{CrossEntropy{IgnoreNegative: true}, []int32{-1, -1}},
+		{CrossEntropy{ClassWeights: []float64{0, 1}}, []int32{0, 0}},
+		{Contrastive{}, []int32{0, 1}},
+	} {
+		all, err := ExecOnce(backend, func(out, labels *Node) *Node {
+			loss := Mean(tt.loss, out, labels)
+			return Concatenate([]*Node{Reshape(loss, 1), Reshape(Gradient(loss, out)[0], 4)}, 0)
+		}, [][]float32{{1, 2}, {4, 3}}, tt.labels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range all.Value().([]float32) {
+			if got != 0 {
+				t.Errorf("%+v of %v: number %d is %g, want 0", tt.loss, tt.labels, i, got)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package models
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
@@ -34,6 +35,7 @@ func (l Embedding) Apply(scope *model.Scope, x *Node) *Node {
 	if !x.DType().IsInt() {
 		panic(fmt.Errorf("got an input of %s: want integers, which ids are: examples as []int32", x.DType()))
 	}
+	noteVocab(x, l.Vocab)
 	var y *Node
 	if _, int8 := adaptation(scope); int8 {
 		table, scales := int8Weights(scope, x.Graph(), l.Vocab, l.Units, l.Vocab, 1)
@@ -111,4 +113,31 @@ func sequences(x *Node) {
 	if x.Rank() != 3 {
 		panic(fmt.Errorf("got an input of rank %d: want sequences shaped [n length units]", x.Rank()))
 	}
+}
+
+const vocabParam = "/gaiden/vocab"
+
+// noteVocab notes how many ids an Embedding knows of a node that has the numbers of x, or some of
+// them, in other dimensions.
+func noteVocab(x *Node, vocab int) {
+	for slices.Contains([]NodeType{NodeTypeReshape, NodeTypeSlice, NodeTypeTranspose}, x.Type()) {
+		x = x.Inputs()[0]
+	}
+	all, _ := model.GetGraphParam(x.Graph(), vocabParam)
+	known, is := all.(map[*Node]int)
+	if !is {
+		known = map[*Node]int{}
+		model.SetGraphParam(x.Graph(), vocabParam, known)
+	}
+	if old := known[x]; old == 0 || vocab < old {
+		known[x] = vocab
+	}
+}
+
+// VocabOf is the Vocab of an Embedding that has taken ids as they are, the least of several; 0:
+// none has.
+func VocabOf(ids *Node) int {
+	all, _ := model.GetGraphParam(ids.Graph(), vocabParam)
+	known, _ := all.(map[*Node]int)
+	return known[ids]
 }

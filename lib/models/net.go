@@ -44,7 +44,7 @@ type Input struct {
 	Name     string
 	Dims     []int // of one example
 	Integers bool  // such as ids
-	Vocab    int   // ids are less than it, which is checked before training; 0: not checked
+	Vocab    int   // ids are less than it, which is checked before training; default: that of an Embedding that takes the input as it is
 }
 
 // Inputs are batches of a net's inputs, by name.

@@ -71,7 +71,7 @@ func (n Net) Part(name string, shapes func() ([]shapes.Shape, error)) Net {
 	}
 	one := Net{Name: n.Name + "." + name, Input: n.Input, Inputs: n.Inputs, Integers: n.TakesIntegers(), Layers: n.Layers[i : i+1], LoRA: n.LoRA, Int8: n.Int8}
 	if p, is := n.Layers[i].(part); is {
-		one.Input, one.Integers = p.net.Input, p.net.TakesIntegers()
+		one.Input, one.Inputs, one.Integers = p.net.Input, nil, p.net.TakesIntegers()
 	} else if i > 0 {
 		all, err := shapes()
 		if err != nil {

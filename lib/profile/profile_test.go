@@ -263,7 +263,7 @@ func TestMeasureRefuses(t *testing.T) {
 		batch int
 		want  string
 	}{
-		{"no data", nil, 8, "no data set: load one first"},
+		{"no data", nil, 8, "no data set: want one that Upload, Stream or Data has returned"},
 		{"too large a batch", set, 801, "batch of 801 from the 800 examples"},
 		{"a negative batch", set, -1, "batch of -1"},
 	}

@@ -2,6 +2,7 @@ package hlo
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/gomlx/compute"
@@ -38,10 +39,15 @@ func writable(what string, s shapes.Shape) error {
 	if _, ok := elementTypes[s.DType]; !ok {
 		return fmt.Errorf("hlo: %s: got %s, which is not an element type of XLA", what, s)
 	}
+	bytes := s.DType.Size()
 	for _, d := range s.Dimensions {
 		if d < 0 {
 			return fmt.Errorf("hlo: %s: got shape %s, want no dynamic or negative axes; build one program for each shape, or pad", what, s)
 		}
+		if d > 0 && bytes > math.MaxInt/2/d { // wire.Type.Bytes has the same limit
+			return fmt.Errorf("hlo: %s: got shape %s, want fewer than 2⁶² bytes", what, s)
+		}
+		bytes *= d
 	}
 	return nil
 }

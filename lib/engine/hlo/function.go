@@ -298,5 +298,5 @@ func infer(op string, rule func() (shapes.Shape, error)) (shape shapes.Shape, er
 		return shape, fmt.Errorf("hlo: %s: %w", op, err)
 	}
 	// Axis names are for dynamic shapes, which there are none of here.
-	return shapes.Shape{DType: shape.DType, Dimensions: shape.Dimensions}, nil
+	return shapes.Shape{DType: shape.DType, Dimensions: shape.Dimensions}, writable(op, shape)
 }

@@ -1,6 +1,7 @@
 package hlo_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -37,6 +38,15 @@ func TestRefusals(t *testing.T) {
 		}},
 		{"hlo: BroadcastInDim: got (Float32)[2, 3] to become", func(d *draft, f *hlo.Function, x, n compute.Value) error {
 			return one(f.BroadcastInDim(x, shapes.Make(dtypes.Int32, 2, 3), []int{0, 1}))
+		}},
+		{"hlo: BroadcastInDim: got shape (Float32)[4611686018427387904, 2, 3], want fewer than 2⁶² bytes", func(d *draft, f *hlo.Function, x, n compute.Value) error {
+			return one(f.BroadcastInDim(x, shapes.Make(dtypes.Float32, 1<<62, 2, 3), []int{1, 2}))
+		}},
+		{"hlo: Parameter big: got shape (Float32)[3, 9223372036854775807], want fewer", func(d *draft, f *hlo.Function, x, n compute.Value) error {
+			return one(f.Parameter("big", shapes.Make(dtypes.Float32, 3, math.MaxInt), nil))
+		}},
+		{"hlo: Pad: got shape (Float32)[2305843009213693954, 3], want fewer", func(d *draft, f *hlo.Function, x, n compute.Value) error {
+			return one(f.Pad(x, d.param(f, dtypes.Float32), compute.PadAxis{Start: 1 << 61}))
 		}},
 		{"hlo: Slice: Slice: limit", func(d *draft, f *hlo.Function, x, n compute.Value) error {
 			return one(f.Slice(x, []int{0, 0}, []int{3, 3}, nil))
