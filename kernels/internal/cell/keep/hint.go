@@ -111,6 +111,36 @@ func earlier(w *writer, name string) (cell int) {
 	return cell
 }
 
+// changedSince says that what a declaration of an earlier cell uses has been declared anew
+// since: what was right is wrong now.
+func (w *writer) changedSince(cell, line int) string {
+	if cell == w.unit.ID {
+		return ""
+	}
+	for _, d := range w.decls {
+		if d.Cell != cell || line < d.Line || line > d.Line+strings.Count(d.Text, "\n") {
+			continue
+		}
+		own, _, method := strings.Cut(d.Names[0], ".")
+		name, newest := "", cell
+		for _, by := range w.decls {
+			if by.Cell > newest && len(by.Names) > 0 && (d.Uses[by.Names[0]] || method && by.Names[0] == own) {
+				name, newest = by.Names[0], by.Cell
+			}
+		}
+		switch {
+		case name == "":
+		case newest < w.unit.ID:
+			return fmt.Sprintf("cell %d has changed %s since: change cell %d, too, and run it again", newest, name, cell)
+		case method:
+			return fmt.Sprintf("this cell changes %s: repeat in it the methods that have to change, or remove them first, by %%del %s", name, own)
+		default:
+			return fmt.Sprintf("this cell changes %s: repeat %s in it as it has to be, or remove it first, by %%del %[2]s", name, own)
+		}
+	}
+	return ""
+}
+
 // nearPackage is the package that was probably meant by a name of which code selects
 // members: one that exports the first of them.
 func (c *Composer) nearPackage(name string, members []string) string {
