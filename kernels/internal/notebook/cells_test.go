@@ -93,6 +93,8 @@ func TestCells(t *testing.T) {
 		{name: "shadowed package", code: "strings := []int{1}\nlen(strings)", result: "1"},
 		{name: "shadowed package, later", code: "strings.ToUpper(\"a\")", fails: "BuildError %del strings brings the package back"},
 		{name: "shadowed package, back", code: "%del strings\nstrings.ToUpper(\"a\")", stdout: "removed var strings\n", result: "A"},
+		{name: "import hidden by a function", code: "func hides() {}"},
+		{name: "import hidden by a function, then", code: "import hides \"fmt\"\nhides.Println(1)", fails: "BuildError hides is a function since cell"},
 		{name: "shadowed function of Go", code: "len := 3\nlen", result: "3"},
 		{name: "shadowed function of Go, later", code: "len(\"abc\")", fails: "BuildError %del len brings Go's own back"},
 		{name: "shadowed type of Go", code: "%del len\nstring := 3\nstring", stdout: "removed var len\n", result: "3"},
