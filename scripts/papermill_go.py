@@ -63,9 +63,9 @@ class Go(Translator):
 
     @classmethod
     def inspect(cls, cell):
-        """The parameters of the cell with the defaults: name := value and var name type = value."""
-        found = re.finditer(r"^(?:var\s+)?(\w+)\s*([\w.\[\]*]*)\s*:?=\s*(.*?)\s*(?://\s*(.*))?$", cell["source"], re.M)
-        return [Parameter(name, kind or "None", default, note or "") for name, kind, default, note in (m.groups() for m in found)]
+        """The parameters of the cell with the defaults: name := value, name, name := value, value and var name type = value."""
+        found = re.finditer(r"^(?:var\s+)?(\w+(?:\s*,\s*\w+)*)\s*([\w.\[\]*]*)\s*:?=\s*(.*?)\s*(?://\s*(.*))?$", cell["source"], re.M)
+        return [Parameter(name, kind or "None", default, note or "") for names, kind, default, note in (m.groups() for m in found) for name in re.split(r"\s*,\s*", names)]
 
 
 papermill_translators.register("go", Go)

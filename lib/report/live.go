@@ -14,17 +14,18 @@ import (
 
 const (
 	curvesAfter = 2 * time.Second        // of steps: a shorter training has no curves, they would flicker
-	curvesEvery = 500 * time.Millisecond // between two drawings with curves
+	curvesEvery = 500 * time.Millisecond // between two drawings with curves; the first follow each other sooner, so that one sees at once that they move
 	lookEvery   = 2 * time.Second        // at the devices
 )
 
 // A live is a training as a notebook shows it: a bar, curves of its loss and metrics, and how
 // busy the devices are. What it is given costs a few nanoseconds a step; it draws in a
-// goroutine of its own, at most twice a second.
+// goroutine of its own, twice a second in the long run.
 type live struct {
 	bar      Progress
 	last     fit.Progress
 	shown    time.Time
+	every    time.Duration // between two drawings with curves
 	drawing  sync.Mutex
 	devices  atomic.Pointer[string]
 	stop     context.CancelFunc // of the look at the devices
@@ -47,7 +48,7 @@ func (l *live) progress(p fit.Progress) {
 	curves := l.loss.steps > 0 && p.Elapsed-p.History.Compile >= curvesAfter
 	wait := renewal
 	if curves {
-		wait = curvesEvery
+		wait = l.every
 		if l.stop == nil {
 			l.watch()
 		}
@@ -59,6 +60,7 @@ func (l *live) progress(p fit.Progress) {
 	var plots []Plot
 	if curves {
 		plots = l.plots()
+		l.every = min(curvesEvery, max(renewal, 2*l.every))
 	}
 	go func() {
 		defer l.drawing.Unlock()

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gaiden/lib/fit"
@@ -130,7 +132,26 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Drawing happens at most twice a second and is bounded; taking in a step is cheap.
+// The first curves follow each other soon, the others twice a second.
+func TestLivePace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Duration
+		began := time.Now()
+		progress, end := Training("net", func(string, string, string) { at = append(at, time.Since(began).Round(10*time.Millisecond)) })
+		h := &fit.History{Losses: []float32{1}}
+		for range 250 {
+			progress(fit.Progress{Phase: "train", Trained: 1, Total: 10, Elapsed: time.Minute, History: h})
+			time.Sleep(10 * time.Millisecond)
+		}
+		ms := time.Millisecond
+		if want := []time.Duration{0, 100 * ms, 300 * ms, 700 * ms, 1200 * ms, 1700 * ms, 2200 * ms}; !slices.Equal(at, want) {
+			t.Errorf("drawn at %v, want %v", at, want)
+		}
+		end(h, nil)
+	})
+}
+
+// Drawing happens twice a second in the long run and is bounded; taking in a step is cheap.
 func BenchmarkLive(b *testing.B) {
 	b.Run("step", func(b *testing.B) {
 		l, h := &live{}, &fit.History{}

@@ -276,6 +276,18 @@ fmt.Println("after")`);
     await run();
     await shows(j, "6");
   }],
+  ["cut connections", async () => { // Jupyter Server loses what was on its way; the kernel sends it again
+    const i = await write('for i := range 500 {\n\tfmt.Println("line", i)\n\ttime.Sleep(10 * time.Millisecond)\n}');
+    await run();
+    await shows(i, "line 20\n");
+    for (let n = 0; n < 3; n++) {
+      cut();
+      await page.waitForTimeout(1000);
+    }
+    const want = Array.from({ length: 500 }, (_, n) => `line ${n}\n`).join("");
+    await until("all lines, in order", async () => (await output(i).allInnerTexts()).join("") === want);
+    await until("the kernel to be idle", idle);
+  }],
   ["restart", async () => {
     await menu("Kernel", "Restart Kernel…");
     await accept();

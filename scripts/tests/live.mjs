@@ -1,6 +1,6 @@
 // A training that is looked at: its curves while it runs, while its page is loaded again,
 // its kernel restarts and its connection is cut, and at its end: no step and no epoch is
-// lost. (Of what a cell prints, Jupyter Server loses what was on its way when the connection was cut.)
+// lost.
 // GAIDEN_TEST_FULL=1 makes 100 such disturbances.
 const code = [
   `net := func(name string) *fit.Net { return fit.New(name, models.MLP(16), fit.Config{Seed: 1}) }

@@ -59,7 +59,8 @@ type core struct {
 	mu        sync.Mutex
 	halt      halt // the last interrupt_request
 	subshells map[string]*shell
-	count     int // execution_count of the last counted cell
+	count     int       // execution_count of the last counted cell
+	kept      []*output // of the cells that run or ended lately
 }
 
 // newCore makes a core that is not yet reached by messages.
@@ -197,6 +198,9 @@ func (c *core) answer(r request) {
 		content["status"] = "ok"
 	}
 	c.reply(r, name+"_reply", content, nil)
+	if r.Header.Type == "kernel_info_request" && r.channel == Shell {
+		c.reconnected(r)
+	}
 	if r.Header.Type == "shutdown_request" {
 		c.publish(r.RawHeader, "shutdown_reply", content)
 	}

@@ -73,10 +73,13 @@ func (c *core) execute(s *shell, r request) {
 		s.cancel = nil
 		c.mu.Unlock()
 	}()
+	out := &output{core: c, ctx: ctx, request: r, kept: &kept{}}
+	c.keep(out)
 	started := time.Now()
 	metadata := fields{"started": started.UTC().Format(dateLayout)}
 	if aborted {
-		c.reply(r, "execute_reply", fields{"status": "aborted", "execution_count": c.counted(false)}, metadata)
+		count := c.counted(false)
+		out.ended(func() { c.reply(r, "execute_reply", fields{"status": "aborted", "execution_count": count}, metadata) })
 		return
 	}
 
@@ -87,16 +90,14 @@ func (c *core) execute(s *shell, r request) {
 		req.Silent = true // there is nothing to show in the notebook
 	} else {
 		req.Left = left
-		result = c.run(ctx, r, &req)
+		result = c.run(&req, out)
 	}
 
 	content := fields{"status": "ok"}
 	if result.Err != nil {
 		content = failure(result.Err, nil)
 		if !req.Silent {
-			c.publish(r.RawHeader, "error", fields{
-				"ename": content["ename"], "evalue": content["evalue"], "traceback": content["traceback"],
-			})
+			out.fail(fields{"ename": content["ename"], "evalue": content["evalue"], "traceback": content["traceback"]})
 		}
 	}
 	// A cell that was stopped in its last instant has gone well; what follows it has
@@ -108,11 +109,11 @@ func (c *core) execute(s *shell, r request) {
 	content["execution_count"] = c.counted(false)
 	content["payload"] = orNone(result.Payload)
 	content["user_expressions"] = orNoMap(result.UserExpressions)
-	c.reply(r, "execute_reply", content, metadata)
+	out.ended(func() { c.reply(r, "execute_reply", content, metadata) })
 }
 
 // run hands the cell to the interpreter.
-func (c *core) run(ctx context.Context, r request, req *ExecuteRequest) (result ExecuteResult) {
+func (c *core) run(req *ExecuteRequest, out *output) (result ExecuteResult) {
 	req.Count = c.counted(req.StoreHistory)
 	if req.StoreHistory && strings.TrimSpace(req.Code) != "" {
 		if err := c.history.add(req.Count, req.Code); err != nil {
@@ -120,10 +121,10 @@ func (c *core) run(ctx context.Context, r request, req *ExecuteRequest) (result 
 		}
 	}
 	if !req.Silent {
-		c.publish(r.RawHeader, "execute_input", fields{"code": req.Code, "execution_count": req.Count})
+		c.publish(out.request.RawHeader, "execute_input", fields{"code": req.Code, "execution_count": req.Count})
 	}
-	out := &output{core: c, ctx: ctx, request: r, silent: req.Silent, allowStdin: req.AllowStdin, count: req.Count}
-	panicked := c.guard("execute_request", func() { result = c.interpreter.Execute(ctx, *req, out) })
+	out.silent, out.allowStdin, out.count = req.Silent, req.AllowStdin, req.Count
+	panicked := c.guard("execute_request", func() { result = c.interpreter.Execute(out.ctx, *req, out) })
 	if panicked != nil {
 		result = ExecuteResult{Err: panicked}
 	}

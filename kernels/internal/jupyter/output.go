@@ -30,6 +30,8 @@ type output struct {
 	current string            // the stream last written to
 	text    map[string][]byte // not yet published; for streams other than current a cut character at most
 	timer   *time.Timer       // publishes text; nil when not running
+	asking  bool              // a question is open
+	kept    *kept             // nil when it is not a cell's
 }
 
 func (o *output) Stream(name string, data []byte) {
@@ -96,7 +98,7 @@ func (o *output) publishText(name string, text []byte) {
 		if n == 0 { // a cut character that will not be completed
 			n = len(text)
 		}
-		o.core.publish(o.request.RawHeader, "stream", fields{"name": name, "text": string(text[:n])})
+		o.shown("stream", fields{"name": name, "text": string(text[:n])})
 		text = text[n:]
 	}
 }
@@ -143,6 +145,9 @@ func (o *output) show(name string, content fields, metadata map[string]any, buff
 		return
 	}
 	o.flush()
+	if o.kept != nil {
+		o.kept.add(name, content, len(raw))
+	}
 	o.core.publishRaw(o.request.RawHeader, name, raw, about, buffers)
 }
 
@@ -173,13 +178,20 @@ func (o *output) Input(ctx context.Context, prompt string, password bool) (strin
 	if !o.allowStdin {
 		return "", ErrNoStdin
 	}
-	o.mu.Lock()
-	o.flush()
-	o.mu.Unlock()
+	o.ask(true)
+	defer o.ask(false)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(o.ctx, cancel)()
 	return o.core.ask(ctx, o.request, prompt, password)
+}
+
+// ask notes whether a question is open.
+func (o *output) ask(open bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.flush()
+	o.asking = open
 }
 
 func (o *output) CommOpen(c Comm) {

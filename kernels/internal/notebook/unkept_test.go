@@ -14,6 +14,7 @@ func TestGoroutines(t *testing.T) {
 	tests := []struct{ name, code, said string }{
 		{"server", "l, err := net.Listen(\"tcp\", \"127.0.0.1:0\")\ngo http.Serve(l, nil)\n_ = err", one},
 		{"two loops", "for range 2 {\n\tgo func() {\n\t\tfor {\n\t\t\ttime.Sleep(time.Second)\n\t\t}\n\t}()\n}", two},
+		{"very many", "for range 20_000 {\n\tgo func() { select {} }()\n}", "more than "},
 		{"in a program of its own", "%%\ngo func() { select {} }()", one},
 		{"done", "var wg sync.WaitGroup\nfor range 100 {\n\twg.Add(1)\n\tgo wg.Done()\n}\nwg.Wait()", ""},
 		{"done, in a wait group", "var wg sync.WaitGroup\nfor range 100 {\n\twg.Go(func() {})\n}\nwg.Wait()", ""},

@@ -12,19 +12,23 @@ import (
 // started end with the program: a server or a loop would be gone without a word.
 // Those that are about to end have a moment to do so.
 func left() {
+	var n int
+	var all bool
 	for range 10 {
-		if runtime.NumGoroutine() == 1 || started() == 0 {
+		if runtime.NumGoroutine() == 1 {
+			return
+		}
+		if n, all = started(); n == 0 {
 			return
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	n := started()
-	if n == 0 {
-		return
-	}
 	what := strconv.Itoa(n) + " goroutines of the cell were"
 	if n == 1 {
 		what = "1 goroutine of the cell was"
+	}
+	if !all {
+		what = "more than " + what
 	}
 	os.Stderr.WriteString(what + " still running when the cell ended, and ended with it\n" +
 		"    a server or a loop runs as long as its cell: let the cell wait for it (select {} at its end; Stop ends it); training that continues is a job: net.FitJob\n")
@@ -32,10 +36,11 @@ func left() {
 
 // started counts the goroutines of the cells' own code, besides the caller: those that
 // run it, and those that main's goroutine has let one of the starters run something of
-// a package.
-func started() (n int) {
+// a package. Of very many it does not see all.
+func started() (n int, all bool) {
 	text := make([]byte, 1<<20)
-	_, others, _ := strings.Cut(string(text[:runtime.Stack(text, true)]), "\n\n")
+	end := runtime.Stack(text, true)
+	_, others, _ := strings.Cut(string(text[:end]), "\n\n")
 	for _, g := range strings.Split(others, "\n\n") {
 		_, by, _ := strings.Cut(g, "\ncreated by ")
 		by, _, _ = strings.Cut(by, "\n")
@@ -47,7 +52,7 @@ func started() (n int) {
 			n++
 		}
 	}
-	return n
+	return n, end < len(text)
 }
 
 // starters are functions of packages that start a goroutine for their caller.

@@ -220,6 +220,9 @@ func (c *Composer) explain(w *writer, r report) []parse.Diagnostic {
 			case noStruct.MatchString(e.Msg):
 				d.Hint = c.structure(r, e.Pos)
 			}
+			if since := w.changedSince(id, pos.Line); since != "" {
+				d.Hint = strings.TrimPrefix(d.Hint+"\n    "+since, "\n    ")
+			}
 		})
 	}
 	return found.All

@@ -77,38 +77,80 @@ func notKept(cell int, name string) string {
 	return "cell " + strconv.Itoa(cell) + " defines " + name + ", but failed or was stopped before that; run it again"
 }
 
-// shadows says that a variable of an earlier cell hides the package that was
-// probably meant.
+// shadows says that what an earlier cell has declared hides the package that was probably
+// meant.
 func (c *Composer) shadows(w *writer, name, member string) string {
+	cell, kind := earlier(w, name)
+	if cell == 0 {
+		return ""
+	}
 	ctx := context.Background()
-	cell := earlier(w, name)
-	if path, ok := c.Module.Resolve(ctx, name, []string{member}); cell > 0 && ok && build.Exports(c.Module.TypesOf(ctx, path), member) {
-		return name + " is a variable since cell " + strconv.Itoa(cell) + "; %del " + name + " brings the package back"
+	path, ok := c.Module.Resolve(ctx, name, []string{member})
+	for _, im := range w.unit.Imports {
+		if im.Name == name || im.Name == "" && c.Module.TypesOf(ctx, im.Path) != nil && c.Module.TypesOf(ctx, im.Path).Name() == name {
+			path, ok = im.Path, true
+		}
 	}
-	return ""
+	if !ok || !build.Exports(c.Module.TypesOf(ctx, path), member) {
+		return ""
+	}
+	return fmt.Sprintf("%s is a %s since cell %d; %%del %[1]s brings the package back", name, kind, cell)
 }
 
-// hides says that a variable of an earlier cell hides a word of Go, such as len or string.
+// hides says that what an earlier cell has declared hides a word of Go, such as len or string.
 func hides(w *writer, name string) string {
-	if cell := earlier(w, name); cell > 0 && types.Universe.Lookup(name) != nil {
-		return name + " is a variable since cell " + strconv.Itoa(cell) + "; %del " + name + " brings Go's own back"
+	if cell, kind := earlier(w, name); cell > 0 && types.Universe.Lookup(name) != nil {
+		return fmt.Sprintf("%s is a %s since cell %d; %%del %[1]s brings Go's own back", name, kind, cell)
 	}
 	return ""
 }
 
-// earlier is the cell before this one that has defined a variable, 0 if none has.
-func earlier(w *writer, name string) (cell int) {
+// kinds are the kinds of declarations in words.
+var kinds = map[parse.Kind]string{parse.Const: "constant", parse.Type: "type", parse.Var: "variable", parse.Func: "function"}
+
+// earlier is the cell before this one that has declared a name, and as what; 0 if none has.
+func earlier(w *writer, name string) (cell int, kind string) {
 	for _, l := range w.loads {
 		if l.ident == name {
-			cell = l.cell
+			cell, kind = l.cell, kinds[parse.Var]
 		}
 	}
 	for _, d := range w.decls {
-		if d.Kind == parse.Var && d.Cell != w.unit.ID && slices.Contains(d.Names, name) {
-			cell = d.Cell
+		if d.Cell != w.unit.ID && slices.Contains(d.Names, name) {
+			cell, kind = d.Cell, kinds[d.Kind]
 		}
 	}
-	return cell
+	return cell, kind
+}
+
+// changedSince says that what a declaration of an earlier cell uses has been declared anew
+// since: what was right is wrong now.
+func (w *writer) changedSince(cell, line int) string {
+	if cell == w.unit.ID {
+		return ""
+	}
+	for _, d := range w.decls {
+		if d.Cell != cell || line < d.Line || line > d.Line+strings.Count(d.Text, "\n") {
+			continue
+		}
+		own, _, method := strings.Cut(d.Names[0], ".")
+		name, newest := "", cell
+		for _, by := range w.decls {
+			if by.Cell > newest && len(by.Names) > 0 && (d.Uses[by.Names[0]] || method && by.Names[0] == own) {
+				name, newest = by.Names[0], by.Cell
+			}
+		}
+		switch {
+		case name == "":
+		case newest < w.unit.ID:
+			return fmt.Sprintf("cell %d has changed %s since: change cell %d, too, and run it again", newest, name, cell)
+		case method:
+			return fmt.Sprintf("this cell changes %s: repeat in it the methods that have to change, or remove them first, by %%del %s", name, own)
+		default:
+			return fmt.Sprintf("this cell changes %s: repeat %s in it as it has to be, or remove it first, by %%del %[2]s", name, own)
+		}
+	}
+	return ""
 }
 
 // nearPackage is the package that was probably meant by a name of which code selects

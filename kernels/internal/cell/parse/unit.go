@@ -116,9 +116,10 @@ type lastExpr struct {
 // statement ends, and the declaration that it would be in a later cell, nil if
 // it needs a value of its own that is no longer there.
 type Definition struct {
-	Names []string
-	End   int
-	Decl  *Decl
+	Names   []string
+	Offsets []int // of the names in the cell
+	End     int
+	Decl    *Decl
 }
 
 // Alone reports whether the cell is a program of its own, as in GoNB: one with a
@@ -164,6 +165,7 @@ func Parse(src Source) (*Unit, error) {
 		u.Body = body
 		problems = append(problems, u.parseBody(body)...)
 	}
+	problems = append(problems, u.redeclared()...)
 	if len(problems) > 0 {
 		return nil, NewBuildError(problems)
 	}
@@ -179,6 +181,39 @@ func Parse(src Source) (*Unit, error) {
 		u.Uses[u.Call] = true
 	}
 	return u, nil
+}
+
+// redeclared finds what a cell's := defines and its declarations declare, too: in a function
+// both would be of one block, and Go would refuse it. Of several names of a := some may be
+// those of variables above it.
+func (u *Unit) redeclared() (problems []Diagnostic) {
+	declared := map[string]*Decl{}
+	for _, d := range u.Decls {
+		for _, name := range d.Names {
+			declared[name] = d
+		}
+	}
+	for _, def := range u.Definitions {
+		fresh := false
+		for i, name := range def.Names {
+			d := declared[name]
+			at := def.Offsets[i]
+			line, column := Place(u.Text, at)
+			switch {
+			case d == nil:
+				fresh = true
+			case d.Kind != Var || d.Start > at:
+				problems = append(problems, u.at(line, column, name+" redeclared in this cell", "the other one is the "+d.Kind.String()+" of line "+strconv.Itoa(d.Line)+": give one of them another name"))
+				fresh = true
+			}
+		}
+		if !fresh {
+			line, column := Place(u.Text, def.Offsets[0])
+			name := def.Names[0]
+			problems = append(problems, u.at(line, column, "no new variables on left side of :=", name+" is the var of line "+strconv.Itoa(declared[name].Line)+": write "+name+" = …"))
+		}
+	}
+	return problems
 }
 
 // Divide returns the cell's text twice: once with only its declarations, once
@@ -304,7 +339,7 @@ func (u *Unit) findDefinition(c chunk) {
 			return // the type checker will complain
 		}
 		if id.Name != "_" {
-			d.Names = append(d.Names, id.Name)
+			d.Names, d.Offsets = append(d.Names, id.Name), append(d.Offsets, c.start+offset(id.Pos()))
 		}
 		decl.Names = append(decl.Names, id.Name)
 		decl.NameOffsets = append(decl.NameOffsets, offset(id.Pos()))
