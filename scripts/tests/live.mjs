@@ -40,9 +40,16 @@ net.Fit(must(net.Data("live/train")), fit.Train{Epochs: 1_000_000, Batch: 10, Va
 // live returns the steps of the story; t are the tools of browser.mjs.
 export function live(t) {
   const cell = (i) => t.cells().nth(i);
+  // run runs a cell, also where plots above it move it away from under the mouse: Shift+Enter then
+  // runs another one, or none.
   const run = async (i) => {
-    await cell(i).locator(".cm-content").click();
-    await t.page.keyboard.press("Shift+Enter");
+    const prompt = () => cell(i).locator(".jp-InputPrompt").innerText(), was = await prompt();
+    await t.until(`cell ${i} to run`, async () => {
+      await cell(i).locator(".cm-content").click();
+      if (!(await cell(i).evaluate((c) => c.contains(document.activeElement)))) return false;
+      await t.page.keyboard.press("Shift+Enter");
+      return t.until("its prompt", async () => (await prompt()) !== was, 5_000).catch(() => false);
+    });
   };
   const curves = (i) => t.output(i).locator("img[alt^='Plot: loss']");
   const steps = async (i) => Number((((await curves(i).first().getAttribute("alt")) ?? "").match(/train: .* in ([\d,]+) points?/)?.[1] ?? "0").replaceAll(",", ""));
