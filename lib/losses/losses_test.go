@@ -191,3 +191,42 @@ func TestMeanOfNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestLogSumExp holds values and gradients to torch.logsumexp's, but for a row of -∞, whose gradient
+// is NaN there.
+func TestLogSumExp(t *testing.T) {
+	backend, err := gobackend.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inf := float32(math.Inf(1))
+	for _, tt := range []struct {
+		x        []float32
+		y        float64
+		gradient []float64
+	}{
+		{[]float32{1, 2, 3}, 3.40760596, []float64{0.09003057, 0.24472847, 0.66524096}},
+		{[]float32{1000, -1000, 1000}, 1000.693147, []float64{0.5, 0, 0.5}},
+		{[]float32{-inf, -2000, -inf}, -2000, []float64{0, 1, 0}},
+		{[]float32{-inf, -inf, -inf}, math.Inf(-1), []float64{0, 0, 0}},
+	} {
+		for axis := range 2 {
+			all, err := ExecOnceN(backend, func(x *Node) []*Node {
+				x = Reshape(x, [][]int{{3, 1}, {1, 3}}[axis]...)
+				y := LogSumExp(x, axis)
+				return []*Node{Reshape(y), Reshape(Gradient(ReduceAllSum(y), x)[0], 3)}
+			}, tt.x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := float64(all[0].Value().(float32)); !(got == tt.y || math.Abs(got-tt.y) < 1e-6*math.Abs(tt.y)) {
+				t.Errorf("%v: got %v, want %v", tt.x, got, tt.y)
+			}
+			for i, got := range all[1].Value().([]float32) {
+				if !(math.Abs(float64(got)-tt.gradient[i]) < 1e-6) {
+					t.Errorf("%v: gradient %d is %v, want %v", tt.x, i, got, tt.gradient[i])
+				}
+			}
+		}
+	}
+}

@@ -47,6 +47,17 @@ func Spread(v, y *Node) *Node {
 	return v
 }
 
+// LogSumExp is log Σ exp(x) along an axis, without overflow, as the likelihood of a mixture and
+// Cox's partial likelihood need it: PyTorch's logsumexp. Of nothing but -∞ it is -∞, with a
+// gradient of 0.
+func LogSumExp(x *Node, axis int) *Node {
+	most := StopGradient(ReduceAndKeep(x, ReduceMax, axis))
+	finite := GreaterThan(most, Infinity(x.Graph(), x.DType(), -1))
+	sum := ReduceSum(Exp(Sub(x, Where(finite, most, ZerosLike(most)))), axis)
+	most, finite = Squeeze(most, axis), Squeeze(finite, axis)
+	return Where(finite, Add(Log(Where(finite, sum, OnesLike(sum))), most), most)
+}
+
 // Func is a loss of your own as a function: Of returns a loss for each number
 // of y, [n …], for each example, [n], or one of the batch. Weights count as in others.
 //

@@ -208,6 +208,35 @@ func (m F1) Value(sums []float64) float64 {
 	return decided{}.value(sums, func(hit, wrong, missed float64) (float64, float64) { return 2 * hit, 2*hit + wrong + missed })
 }
 
+// MeanIoU is the mean over the classes of how many of the places that have a class, by the answers
+// or the labels, have it by both (intersection over union, the Jaccard index), as for segmentation:
+// of classes that occur in one or the other. Where targets are 0 and 1, the output's last axis has
+// the classes.
+type MeanIoU struct {
+	Threshold float64 // of targets of 0 and 1, as of Precision
+}
+
+// Title is mean_iou.
+func (MeanIoU) Title() string { return "mean_iou" }
+
+// Maximize is true.
+func (MeanIoU) Maximize() bool { return true }
+
+func (m MeanIoU) check() error { return decided{m.Threshold, true}.check() }
+
+// Sums is 3 for each class.
+func (m MeanIoU) Sums(output, y shapes.Shape) (int, error) {
+	return decided{m.Threshold, true}.sums(m, output, y)
+}
+
+// Apply counts.
+func (m MeanIoU) Apply(b Batch) *graph.Node { return decided{m.Threshold, true}.apply(b) }
+
+// Value is 0 where no answer is right.
+func (m MeanIoU) Value(sums []float64) float64 {
+	return decided{}.value(sums, func(hit, wrong, missed float64) (float64, float64) { return hit, hit + wrong + missed })
+}
+
 // AUC is the area under the curve of true positives against false ones (ROC), by the
 // trapezoids between some thresholds, as Keras computes it: for labels of two classes, or
 // targets of 0 and 1.

@@ -38,6 +38,8 @@ func OnDevice(m Metric, sums *graph.Node) *graph.Node {
 	case F1:
 		twice := graph.MulScalar(of(0, 3), 2)
 		return scores(twice, graph.Add(twice, graph.Add(of(1, 3), of(2, 3))))
+	case MeanIoU:
+		return scores(of(0, 3), graph.Add(of(0, 3), graph.Add(of(1, 3), of(2, 3))))
 	case R2:
 		y, squares := graph.Add(of(2, 6), of(3, 6)), graph.Add(of(4, 6), of(5, 6))
 		variance := graph.Sub(squares, graph.Div(graph.Square(y), of(0, 6)))

@@ -44,7 +44,7 @@ type Metric interface {
 // Kinds are the types that the description of a training can name: all metrics but [Of], which
 // is a part's of a user's own loss.
 func Kinds() []any {
-	return []any{Accuracy{}, AUC{}, F1{}, Func{}, MAE{}, Perplexity{}, Precision{}, R2{}, Recall{}, RMSE{}, TopK{}}
+	return []any{Accuracy{}, AUC{}, F1{}, Func{}, MAE{}, MeanIoU{}, Perplexity{}, Precision{}, R2{}, Recall{}, RMSE{}, TopK{}}
 }
 
 // Batch is what a metric is computed from.

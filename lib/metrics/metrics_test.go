@@ -42,8 +42,9 @@ func TestOracle(t *testing.T) {
 		"Perplexity": {Perplexity{}, l, ""}, "Perplexity positions weighted": {Perplexity{}, p, ""},
 		"MAE": {MAE{}, []int{23, 3}, "number"}, "RMSE weighted": {RMSE{}, []int{7, 4, 3}, "number"},
 		"R2": {R2{}, []int{23, 3}, "number"}, "R2 one": {R2{}, []int{23, 1}, "number"}, "R2 weighted": {R2{}, []int{23, 2}, "number"},
-		"Func": {Func{Name: "distance", Of: distance}, []int{23, 3}, "number weighted"},
-		"AUC":  {AUC{}, []int{61, 2}, ""}, "AUC of 0 and 1 weighted": {AUC{Thresholds: 50}, []int{23, 3}, "binary"},
+		"Func":    {Func{Name: "distance", Of: distance}, []int{23, 3}, "number weighted"},
+		"MeanIoU": {MeanIoU{}, p, "weighted"}, "MeanIoU of two": {MeanIoU{}, []int{61, 2}, ""}, "MeanIoU of 0 and 1": {MeanIoU{Threshold: 0.3}, []int{23, 3}, "binary weighted"},
+		"AUC": {AUC{}, []int{61, 2}, ""}, "AUC of 0 and 1 weighted": {AUC{Thresholds: 50}, []int{23, 3}, "binary"},
 	}
 	for _, f := range []struct {
 		name string

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -74,7 +76,11 @@ func (l ClassToken) Apply(scope *model.Scope, x *Node) *Node {
 	sequences(x)
 	d := x.Shape().Dimensions
 	token := variable(scope, x.Graph(), "weights", l.Init, Normal(0.02), d[2])
-	return Concatenate([]*Node{BroadcastToDims(Reshape(ConvertDType(token, x.DType()), 1, 1, d[2]), d[0], 1, d[2]), x}, 1)
+	y := Concatenate([]*Node{BroadcastToDims(Reshape(ConvertDType(token, x.DType()), 1, 1, d[2]), d[0], 1, d[2]), x}, 1)
+	if mask := MaskOf(x); mask != nil {
+		y = WithMask(y, Concatenate([]*Node{Ones(x.Graph(), shapes.Make(dtypes.Int32, d[0], 1)), ConvertDType(mask, dtypes.Int32)}, 1))
+	}
+	return y
 }
 
 // Positions adds a learned vector to each time step of a sequence, as GPT-2 and BERT do

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -67,7 +68,8 @@ func (l RMSNorm) Apply(scope *model.Scope, x *Node) *Node {
 }
 
 // GroupNorm normalizes groups of channels, the last axis, over each example (Wu and He,
-// 2018). With one group it is layer normalization of whole images.
+// 2018), of a sequence with a mask over the time steps that are there. With one group it is layer
+// normalization of whole images.
 type GroupNorm struct {
 	Name    string
 	Groups  int
@@ -92,8 +94,16 @@ func (l GroupNorm) Apply(scope *model.Scope, x *Node) *Node {
 	}
 	scale := float(variable(scope, x.Graph(), "scale", nil, Fill(1), channels))
 	offset := float(variable(scope, x.Graph(), "offset", nil, Fill(0), channels))
-	y := Reshape(x, d[0], x.Shape().Size()/d[0]/channels, l.Groups, channels/l.Groups)
-	y = Reshape(byRootMeanSquare(y, true, cmp.Or(l.Epsilon, 1e-5), 1, 3), d...)
+	grouped := func(x *Node) *Node {
+		return Reshape(x, d[0], x.Shape().Size()/d[0]/channels, l.Groups, channels/l.Groups)
+	}
+	var y *Node
+	if epsilon, mask := cmp.Or(l.Epsilon, 1e-5), MaskOf(x); mask != nil {
+		y, _, _, _ = normalOf(grouped(float(zeroed(x, mask))), grouped(countOf(x, mask)), epsilon, 1, 3)
+	} else {
+		y = byRootMeanSquare(grouped(x), true, epsilon, 1, 3)
+	}
+	y = Reshape(y, d...)
 	y = Add(Mul(y, ExpandLeftToRank(scale, x.Rank())), ExpandLeftToRank(offset, x.Rank()))
 	return ConvertDType(y, x.DType())
 }
@@ -114,6 +124,21 @@ func (l InstanceNorm) Apply(scope *model.Scope, x *Node) *Node {
 	must(l)
 	sideAxes(x)
 	return GroupNorm{Groups: lastAxis(x), Epsilon: l.Epsilon}.Apply(scope, x)
+}
+
+// countOf is 1 for the numbers of x that are there and 0 for padding, float32 of x's shape.
+func countOf(x, mask *Node) *Node {
+	return ConvertDType(zeroed(OnesLike(x), mask), dtypes.Float32)
+}
+
+// normalOf is x normalized over some axes, with the mean and the variance of the numbers that
+// count, and how many these are.
+func normalOf(x, count *Node, epsilon float64, axes ...int) (y, mean, variance, n *Node) {
+	n = MaxScalar(ReduceAndKeep(count, ReduceSum, axes...), 1)
+	mean = Div(ReduceAndKeep(Mul(x, count), ReduceSum, axes...), n)
+	x = Sub(x, mean)
+	variance = Div(ReduceAndKeep(Mul(Square(x), count), ReduceSum, axes...), n)
+	return Mul(x, Inverse(Sqrt(AddScalar(variance, epsilon)))), mean, variance, n
 }
 
 // byRootMeanSquare is x, less its mean if centered, divided by its root mean square over some

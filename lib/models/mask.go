@@ -19,8 +19,9 @@ const masked = "/gaiden/masks"
 // padding, by numbers other than 0 or booleans [n length]. It travels with x from layer to layer,
 // as in Keras: recurrent layers leave padding out and return 0 for it, attention does not look at
 // it, [LastStep] and global pools take the time steps that are there, Conv1D takes zeros for the
-// others, and losses.CTC ends with them. Operations between two layers lose the mask:
-// WithMask(y, MaskOf(x)) gives it to their result.
+// others, pools and norms over time steps count those that are there, and losses.CTC ends with
+// them. Operations between two layers lose the mask, and so does a layer of your own that changes
+// the length: WithMask(y, MaskOf(x)) gives it to their result.
 //
 //	Function: func(scope *model.Scope, in models.Inputs) *Node {
 //		return models.WithLengths(in["sound"], in["lengths"])

@@ -14,7 +14,7 @@ import (
 // is trained, and by running means otherwise (Ioffe and Szegedy, 2015). A layer whose
 // scale is not trainable, as it is where a layer around it has frozen its variables, is
 // frozen as a whole, as in Keras: it normalizes by the running means in training too, and
-// leaves them alone.
+// leaves them alone. Where x has a mask, the means are of the time steps that are there.
 type BatchNorm struct {
 	Name     string
 	Momentum float64 // of the running means, less than 1; default: 0.9
@@ -46,12 +46,15 @@ func (l BatchNorm) apply(scope *model.Scope, x *Node) (y *Node, again Again) {
 	mean := scope.WithInitializer(Zeros).VariableWithShape("mean", channels).SetTrainable(false)
 	variance := scope.WithInitializer(Ones).VariableWithShape("variance", channels).SetTrainable(false)
 	running := func(m, v *Node) {
-		n := float64(x.Shape().Size() / d[axis])
 		next := func(old *model.Variable, now *Node) {
 			old.SetNodeValue(Add(MulScalar(old.NodeValue(g), momentum), MulScalar(StopGradient(now), 1-momentum)))
 		}
 		next(mean, m)
-		next(variance, MulScalar(v, n/max(1, n-1)))
+		next(variance, v)
+	}
+	over := make([]int, axis)
+	for i := range over {
+		over[i] = i
 	}
 	training := scope.IsTraining(g) && scope.GetVariable("scale").Trainable
 	kind, in := x.DType(), x
@@ -59,25 +62,27 @@ func (l BatchNorm) apply(scope *model.Scope, x *Node) (y *Node, again Again) {
 	normal := func(x, mean, variance *Node) *Node {
 		return ConvertDType(InternalBatchNormForInference(x, scale, offset, mean, variance, epsilon, axis), kind)
 	}
-	if !training {
+	switch mask := MaskOf(in); {
+	case !training:
 		y = normal(x, mean.NodeValue(g), variance.NodeValue(g))
-	} else {
+	case mask != nil:
+		z, m, v, n := normalOf(zeroed(x, mask), countOf(x, mask), l.epsilon(), over...)
+		y = ConvertDType(Add(Mul(z, ExpandLeftToRank(scale, x.Rank())), ExpandLeftToRank(offset, x.Rank())), kind)
+		running(Reshape(m, d[axis]), Reshape(Mul(v, Div(n, MaxScalar(AddScalar(n, -1), 1))), d[axis]))
+	default:
 		var m, v *Node
 		y = gradient.Lowered([]*Node{x, scale, offset}, func(in []*Node) *Node {
 			var y *Node
 			y, m, v = InternalBatchNormForTraining(in[0], in[1], in[2], epsilon, axis)
 			return y
 		}, func(in []*Node) *Node { // its gradient is an operation without one
-			over := make([]int, axis)
-			for i := range over {
-				over[i] = i
-			}
 			x := Sub(in[0], ReduceAndKeep(in[0], ReduceMean, over...))
 			x = Mul(x, Inverse(Sqrt(AddScalar(ReduceAndKeep(Square(x), ReduceMean, over...), l.epsilon()))))
 			return Add(Mul(x, ExpandLeftToRank(in[1], x.Rank())), ExpandLeftToRank(in[2], x.Rank()))
 		})
 		y = ConvertDType(y, kind)
-		running(m, v)
+		n := float64(x.Shape().Size() / d[axis])
+		running(m, MulScalar(v, n/max(1, n-1)))
 		if loweringOf(g).Recomputes(in.Shape().ByteSize()) {
 			return l.Act.of(y), func(arrived *Node) *Node {
 				return l.Act.of(normal(float(OptimizationBarriers(in, arrived)[0]), m, v))

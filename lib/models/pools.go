@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -61,7 +62,25 @@ func firstMax(a, b *Node) *Node {
 
 func (p poolWindow) mean(x *Node) *Node { return p.over(x, Add, 1/float64(p.window)) }
 
-// AvgPool1D takes the mean of each window of a sequence.
+// within is how many of the time steps of each window are there, float32 [n length' 1].
+func (p poolWindow) within(mask *Node) *Node {
+	there := ConvertDType(InsertAxes(mask, -1), dtypes.Float32)
+	if p.pad > 0 {
+		edge := Zeros(mask.Graph(), shapes.Make(dtypes.Float32, mask.Shape().Dimensions[0], p.pad, 1))
+		there = Concatenate([]*Node{edge, there, edge}, 1)
+	}
+	return poolWindow{p.window, p.stride, 0}.over(there, Add, 1)
+}
+
+// withAny is y, a pooled sequence, without the windows in which no time step is there: these are
+// padding, and 0.
+func withAny(y, within *Node) *Node {
+	mask := GreaterThan(Squeeze(within, -1), ScalarZero(y.Graph(), dtypes.Float32))
+	return WithMask(zeroed(y, mask), mask)
+}
+
+// AvgPool1D takes the mean of each window of a sequence: of the time steps that are there, where
+// x has a mask.
 type AvgPool1D struct {
 	Name   string
 	Window int
@@ -76,7 +95,12 @@ func (l AvgPool1D) check() error               { return poolWindow{l.Window, l.S
 func (l AvgPool1D) Apply(_ *model.Scope, x *Node) *Node {
 	must(l)
 	sequences(x)
-	return poolWindow{l.Window, l.Stride, 0}.mean(x)
+	p := poolWindow{l.Window, l.Stride, 0}
+	if mask := MaskOf(x); mask != nil {
+		within := p.within(mask)
+		return withAny(Div(p.over(zeroed(x, mask), Add, 1), ConvertDType(MaxScalar(within, 1), x.DType())), within)
+	}
+	return p.mean(x)
 }
 
 // AvgPool2D takes the mean of each window of an image.
@@ -115,7 +139,8 @@ func (l AvgPool3D) Apply(_ *model.Scope, x *Node) *Node {
 	return poolWindow{l.Window, l.Stride, 0}.mean(x)
 }
 
-// MaxPool1D takes the maximum of each window of a sequence.
+// MaxPool1D takes the maximum of each window of a sequence: of the time steps that are there, where
+// x has a mask.
 type MaxPool1D struct {
 	Name   string
 	Window int
@@ -131,7 +156,13 @@ func (l MaxPool1D) check() error               { return poolWindow{l.Window, l.S
 func (l MaxPool1D) Apply(_ *model.Scope, x *Node) *Node {
 	must(l)
 	sequences(x)
-	return poolWindow{l.Window, l.Stride, l.Pad}.over(x, firstMax, 1)
+	p := poolWindow{l.Window, l.Stride, l.Pad}
+	if mask := MaskOf(x); mask != nil {
+		there := BroadcastToDims(InsertAxes(mask, -1), x.Shape().Dimensions...)
+		most := p.over(Where(there, x, FillScalar(x.Graph(), x.Shape(), math.Inf(-1))), firstMax, 1)
+		return withAny(most, p.within(mask))
+	}
+	return p.over(x, firstMax, 1)
 }
 
 // MaxPool3D takes the maximum of each window of a volume.

@@ -70,7 +70,7 @@ def counts(yes, true, w):
 
 
 def of_counts(name, tp, fp, fn):
-    part, whole = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn)}[name]
+    part, whole = {"precision": (tp, tp + fp), "recall": (tp, tp + fn), "f1": (2 * tp, 2 * tp + fp + fn), "mean_iou": (tp, tp + fp + fn)}[name]
     seen = tp + fp + fn > 0
     return torch.where(whole > 0, part / whole, 0)[seen].mean()
 
@@ -130,4 +130,7 @@ for name, title in (("Precision", "precision"), ("Recall", "recall"), ("F1", "f1
     cases[name + " macro of two"] = macro(title)(*labels([61, 2]))
     cases[name + " macro weighted"] = macro(title)(*labels(P, True))
     cases[name + " of 0 and 1"] = multilabel(title, 0.3)(*numbers([23, 3], True, True))
+cases["MeanIoU"] = macro("mean_iou")(*labels(P, True))
+cases["MeanIoU of two"] = macro("mean_iou")(*labels([61, 2]))
+cases["MeanIoU of 0 and 1"] = multilabel("mean_iou", 0.3)(*numbers([23, 3], True, True))
 json.dump({k: v.item() for k, v in cases.items()}, __import__("sys").stdout, indent=1)

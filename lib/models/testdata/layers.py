@@ -270,6 +270,20 @@ def masked(x, one, mask=there):  # of each example, what is there by itself; zer
     return torch.stack(all)
 
 
+def windows(x, of, window, stride, pad=0):  # the mean over windows with something in them, of what is there
+    all = []
+    for example, there_ in zip(x, there):
+        spans = [range(max(0, at), min(5, at + window)) for at in range(-pad, 5 + pad - window + 1, stride)]
+        found = [[k for k in span if there_[k]] for span in spans]
+        all.append(torch.stack([of(example[at]) for at in found if at]).mean(0))
+    return torch.stack(all)
+
+
+def batch_norm_masked(x, p):
+    y = F.batch_norm(x[there], None, None, p["l/scale"], p["l/offset"], True)
+    return torch.stack([F.gelu(part).mean(0) for part in y.split([int(n) for n in there.sum(1)])])
+
+
 def encoder(x, p):
     x = x + attention(layer_norm(x, inside(p, "norm1")), inside(p, "attention"), 2)
     return x + feed_forward(layer_norm(x, inside(p, "norm2")), inside(p, "feedforward"))
@@ -362,6 +376,13 @@ all = {
     "GlobalMaxPool masked": case({}, s4, lambda x, p: masked(x, lambda x: x.amax(1))),
     "Embedding masked": case({"e/weights": (7, 4)} | under("l", recurrent_shapes(4, 3, 3)), ids(3, 5, 7), lambda x, p: masked(F.embedding(x, p["e/weights"]), lambda x: gru(x, inside(p, "l")).mean(1), x != 0)),
     "Attention masked": case(under("l", gpt_shapes), s6, lambda x, p: masked(x, lambda x: encoder(x, inside(p, "l")).mean(1))),
+    "ClassToken masked": case({"c/weights": (6,)} | under("l", gpt_shapes), s6, lambda x, p: torch.cat([encoder(torch.cat([p["c/weights"].reshape(1, 1, 6), x[i : i + 1, there[i]]], 1), inside(p, "l"))[:, 0] for i in range(2)])),
+    "MaxPool1D masked": case({}, s4, lambda x, p: windows(x, lambda x: x.amax(0), 2, 1)),
+    "MaxPool1D masked, padded": case({}, s4, lambda x, p: windows(x, lambda x: x.amax(0), 3, 2, 1)),
+    "AvgPool1D masked": case({}, s4, lambda x, p: windows(x, lambda x: x.mean(0), 2, 1)),
+    "BatchNorm masked": case(under("l", {n: (4,) for n in ("mean", "offset", "scale", "variance")}), s4, batch_norm_masked),
+    "GroupNorm masked": case(under("l", norm_shapes(4)), s4, lambda x, p: masked(x, lambda x: F.gelu(group_norm(x, inside(p, "l"), 2)).mean(1))),
+    "InstanceNorm masked": case(under("l", norm_shapes(4)), s4, lambda x, p: masked(x, lambda x: F.gelu(group_norm(x, inside(p, "l"), 4)).mean(1))),
     "Scan": case({"decay": (1, 4)}, (2, 5, 4), average),
 }
 for name, of in all.items():
