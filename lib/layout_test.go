@@ -84,7 +84,7 @@ kernels/internal/cell/parse:                                      text in, decla
 kernels/internal/cell/process: kernels/internal/cell/parse, lib/engine/wire, lib/sysinfo  runs programs; a panic's frames are lines of cells
 kernels/internal/cell/repeat: kernels/internal/cell/parse         judges checked syntax
 kernels/internal/linker: lib/engine/sealed, lib/engine/wire       a file of a cache
-kernels/internal/cell/build: kernels/internal/cell, kernels/internal/cell/parse, kernels/internal/linker, lib/engine/sealed, lib/engine/wire  compiles and links; errors are at lines of cells
+kernels/internal/cell/build: kernels/internal/cell, kernels/internal/cell/parse, kernels/internal/linker, lib/engine/sealed, lib/engine/wire, lib/timing/units  compiles and links; errors are at lines of cells
 kernels/internal/cell/keep: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/gaidenkeep, kernels/internal/cell/parse, kernels/internal/cell/repeat, lib/engine/typo  makes programs: of cells, kept declarations and the packages that build knows
 kernels/internal/cell/complete: kernels/internal/cell, kernels/internal/cell/build, kernels/internal/cell/keep, kernels/internal/cell/parse, lib/engine/wire  knows what cells and packages declare
 kernels/internal/jupyter/zmtp:                                    a protocol on sockets; those of go-zeromq/zmq4 lose what is queued at Close, and let one slow peer hold up the others

@@ -154,15 +154,18 @@ func timeCell(ctx context.Context, c *frontend.Client, code string) (time.Durati
 // cell itself write them: "link 78.1ms", "graph 4.1 ms".
 var (
 	cellPartNames = []string{"compose", "compile", "link", "start", "run", "after", "find", "work", "graph", "device"}
-	partPattern   = regexp.MustCompile(`\b(compose|compile|link|start|run|after|find|work) ([0-9.]+(?:µs|ms|s))\b|\b(graph|device) ([0-9.]+ (?:ns|µs|ms|s))\b`)
+	partPattern   = regexp.MustCompile(`\b(compose|compile|link|start|run|after|find|work) ([0-9.]+ ?(?:µs|ms|s))\b|\b(graph|device) ([0-9.]+ (?:ns|µs|ms|s))\b`)
 )
 
 // cellParts reads what has been said of a cell's parts.
 func cellParts(said string) map[string]time.Duration {
 	parts := map[string]time.Duration{}
-	for _, m := range partPattern.FindAllStringSubmatch(said, -1) {
-		if d, err := time.ParseDuration(strings.ReplaceAll(m[2]+m[4], " ", "")); err == nil {
-			parts[m[1]+m[3]] = d
+	for line := range strings.Lines(said) {
+		session := strings.Contains(line, "graph ") // it compiles, too
+		for _, m := range partPattern.FindAllStringSubmatch(line, -1) {
+			if d, err := time.ParseDuration(strings.ReplaceAll(m[2]+m[4], " ", "")); err == nil && session == (m[3] != "") {
+				parts[m[1]+m[3]] = d
+			}
 		}
 	}
 	return parts

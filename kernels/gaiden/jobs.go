@@ -123,7 +123,7 @@ func jobRows(l []wire.JobInfo, all bool) [][]string {
 		if i.Error != nil {
 			why = i.Error.Error()
 		}
-		r := []string{shownName(i.Name), string(i.State), fmt.Sprintf("%d of %d", i.Place.Turn/i.Period, i.Turns/i.Period), fmt.Sprint(i.Entries), ago(i.Started), ago(i.Changed), why}
+		r := []string{shownName(i.Name), string(i.State), units.Count(i.Place.Turn/i.Period) + " of " + units.Count(i.Turns/i.Period), units.Count(i.Entries), ago(i.Started), ago(i.Changed), why}
 		if all {
 			r = append([]string{wire.Shown(i.Space)}, r...)
 		}

@@ -59,6 +59,9 @@ func main() {
 	if os.Getenv("GAIDEN_SOCKET") != "" { // cells and the session may be in other directories
 		os.Setenv("GAIDEN_SOCKET", wire.SocketPath())
 	}
+	if os.Getenv("HOME") == "" { // the go command wants it
+		os.Setenv("HOME", wire.HomeDir())
+	}
 	if self, err := os.Executable(); err == nil {
 		enterPackage(self)
 	}

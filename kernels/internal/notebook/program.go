@@ -177,7 +177,9 @@ func (x *execution) start(ctx context.Context, program *keep.Program, binary *bu
 		exit = process.Exit{PID: exit.PID, Result: exit.Result, Left: exit.Left}
 	}
 	stale, notes := carry.Collect(err == nil && !exit.Interrupted && exit.Signal == 0)
-	x.say(notes)
+	if exit.PID != 0 { // else nothing has run
+		x.say(notes)
+	}
 	if err != nil {
 		return exit, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,15 @@ func TestFullDisk(t *testing.T) {
 		defer n.Shutdown(false)
 		r := &runner{t: t, n: n}
 		r.must("1 + 1")
+		r.must("kept := 1")
+		fills := "kept++\n_ = os.WriteFile(" + strconv.Quote(filepath.Join(dir, "filler")) + ", make([]byte, 64<<20), 0o600)"
+		if out, err := r.run(fills); err == nil || !strings.Contains(out.stream("stderr"), "the cell's variables cannot be saved: ") || !strings.Contains(out.stream("stderr"), "no space left on device") {
+			t.Errorf("got error %v and %q, want that the variable is not saved, and why", err, out.stream("stderr"))
+		}
+		os.Remove(filepath.Join(dir, "filler"))
+		if got := r.must("kept").result(); got != "1" {
+			t.Errorf("got %q, want 1 as before", got)
+		}
 		if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 64<<20), 0o600); err == nil {
 			t.Fatal("the disk is not full")
 		}

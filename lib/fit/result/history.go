@@ -256,7 +256,7 @@ func (h *History) HTML() string {
 	}
 	b.WriteString("</tr></thead><tbody>")
 	for _, cells := range rows {
-		cell := `<td style="text-align:right">%s</td>`
+		cell := `<td style="text-align:right;white-space:nowrap">%s</td>` // 1.5e-08 is one word
 		if len(cells) == 1 {
 			cell = fmt.Sprintf(`<td colspan="%d" style="text-align:left">%%s</td>`, len(names))
 		}

@@ -17,7 +17,7 @@ func TestHTML(t *testing.T) {
 		h.Epochs = append(h.Epochs, Epoch{Number: i + 1, Train: Score{Loss: 1.5, Metrics: []Metric{{"a<b", 2}}}})
 	}
 	got := h.HTML()
-	for _, want := range []string{"main/<wbr/>a&lt;b</th>", `<tr><td style="text-align:right">1</td><td style="text-align:right">1.5</td><td style="text-align:right">2</td>`,
+	for _, want := range []string{"main/<wbr/>a&lt;b</th>", `<tr><td style="text-align:right;white-space:nowrap">1</td><td style="text-align:right;white-space:nowrap">1.5</td><td style="text-align:right;white-space:nowrap">2</td>`,
 		`<td colspan="4" style="text-align:left">… 70 epochs between them`, "stopped: x&lt;y"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want %s in it", got, want)

@@ -3,6 +3,8 @@ package build
 import (
 	"strings"
 	"time"
+
+	"gaiden/lib/timing/units"
 )
 
 // Cost is where a cell's time went. Parts that did not happen are zero.
@@ -16,7 +18,7 @@ type Cost struct {
 	Road    string        // "checked", "cached", "direct", "go build" or "go test"
 }
 
-// String returns one line, such as "compose 2 ms · compile 15 ms · link 78 ms · start 1 ms · run 3 ms (direct)".
+// String returns one line, such as "compose 2.00 ms · compile 15.1 ms · link 78.0 ms · start 1.20 ms · run 3.10 ms (direct)".
 func (c Cost) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -24,7 +26,7 @@ func (c Cost) String() string {
 		d    time.Duration
 	}{{"compose", c.Compose}, {"compile", c.Compile}, {"link", c.Link}, {"start", c.Start}, {"run", c.Run}, {"after", c.After}} {
 		if d := p.d.Round(100 * time.Microsecond); d > 0 {
-			parts = append(parts, p.name+" "+d.String())
+			parts = append(parts, p.name+" "+units.Seconds(d.Seconds()))
 		}
 	}
 	s := strings.Join(parts, " · ")

@@ -85,6 +85,9 @@ func (e *ToolError) Error() string {
 func (e *ToolError) Unwrap() error { return e.Err }
 
 func (e *ToolError) Hint() string {
+	if strings.Contains(e.Output, "build cache") {
+		return "set GOCACHE and XDG_CACHE_HOME to directories of your own where Jupyter is started, then restart the kernel"
+	}
 	if !errors.Is(e.Err, exec.ErrNotFound) {
 		return ""
 	}

@@ -36,7 +36,23 @@ func newTempDir(parent, prefix string) (d *TempDir, err error) {
 			return d, nil
 		}
 	}
-	return nil, fmt.Errorf("cell: %w", err)
+	return nil, &tempError{parent, err}
+}
+
+// A tempError says that nothing can be made in the temporary directory.
+type tempError struct {
+	parent string
+	err    error
+}
+
+func (e *tempError) Error() string {
+	return "cell: the temporary directory " + e.parent + ": " + e.err.Error()
+}
+
+func (e *tempError) Unwrap() error { return e.err }
+
+func (e *tempError) Hint() string {
+	return "set TMPDIR to a directory in which you can write where Jupyter is started, then restart the kernel"
 }
 
 func tryTempDir(parent, prefix string) (*TempDir, error) {

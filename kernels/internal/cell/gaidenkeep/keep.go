@@ -31,6 +31,9 @@ const (
 	StopFile     = "stop"     // the kernel makes it: the program is about to be stopped, and has to save what it has
 )
 
+// NotWritten begins the reason why a value is not kept that has found no room, for one.
+const NotWritten = "it could not be written: "
+
 // Limit is how many bytes one variable, with what it shares, may take.
 const Limit = 1 << 30
 
@@ -186,16 +189,18 @@ func (m *manifest) add(fields ...string) {
 }
 
 // write makes the manifest appear as a whole.
-func (m *manifest) write(dir string) {
+func (m *manifest) write(dir string) error {
 	name := filepath.Join(dir, ManifestFile)
-	if os.WriteFile(name+".new", m.b.Bytes(), 0o600) == nil {
-		os.Rename(name+".new", name)
+	if err := os.WriteFile(name+".new", m.b.Bytes(), 0o600); err != nil {
+		return err
 	}
+	return os.Rename(name+".new", name)
 }
 
 // Save saves all tracked variables, once: it is deferred by main, and called
 // before the program ends in another way. A manifest of none says that the program has
-// failed before it came to its first variable.
+// failed before it came to its first variable. Where there is no room for one, the
+// program fails, unless it panics.
 func Save() {
 	mu.Lock()
 	defer mu.Unlock()
@@ -203,27 +208,35 @@ func Save() {
 		return
 	}
 	saved = true
-	if shared != "" {
-		saving(shared, func() { saveVars(shared, "", tracked, false) })
-	}
-}
-
-// saving lets a file say that values are being saved.
-func saving(dir string, save func()) {
-	flag := filepath.Join(dir, SavingFile)
-	if os.WriteFile(flag, nil, 0o600) != nil {
+	if shared == "" || saving(shared, func() error { return saveVars(shared, "", tracked, false) }) {
 		return
 	}
-	// Goroutines that keep changing what is being read may leave us with
-	// anything for a pointer.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	save()
-	os.Remove(flag)
+	if r := recover(); r != nil {
+		panic(r)
+	}
+	os.Exit(1)
+}
+
+// saving lets a file say that values are being saved, and reports whether they were.
+func saving(dir string, save func() error) bool {
+	flag := filepath.Join(dir, SavingFile)
+	err := os.WriteFile(flag, nil, 0o600)
+	if err == nil {
+		// Goroutines that keep changing what is being read may leave us with
+		// anything for a pointer.
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+		err = save()
+		os.Remove(flag)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "the cell's variables cannot be saved: %v\n    make room on the disk that holds it, or set TMPDIR to another one where Jupyter is started; then run the cell again\n", err)
+	}
+	return err == nil
 }
 
 // saveVars saves variables to files that begin with prefix. While main continues, a
 // variable is saved only if what it reaches stays where it is.
-func saveVars(dir, prefix string, vars []Var, running bool) {
+func saveVars(dir, prefix string, vars []Var, running bool) error {
 	var m manifest
 	groups, lost := survey(vars)
 	for try := 0; running && try < tries; try++ {
@@ -257,7 +270,7 @@ func saveVars(dir, prefix string, vars []Var, running bool) {
 			m.add("lost", v.name, err.Error(), "changed")
 		}
 	}
-	m.write(dir)
+	return m.write(dir)
 }
 
 // changing is why a variable is not kept while main continues and gives it other values.
@@ -301,7 +314,7 @@ func (g *group) save(dir, name string, running bool, m *manifest) (err error) {
 	file := filepath.Join(dir, name)
 	if err := e.writeFile(file); err != nil {
 		os.Remove(file)
-		return refusal("it could not be written: " + err.Error())
+		return refusal(NotWritten + err.Error())
 	}
 	for _, v := range g.vars {
 		text := preview(nil, reflect.NewAt(v.typ, v.ptr).Elem(), 0)

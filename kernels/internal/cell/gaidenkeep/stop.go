@@ -104,11 +104,11 @@ func saveNow() {
 	}
 	live = true
 	defer func() { live = false }()
-	saving(shared, func() {
+	saving(shared, func() error {
 		if len(calm) < len(tracked) {
 			saveVars(shared, "calm", calm, true)
 		}
-		saveVars(shared, "all", tracked, true)
+		return saveVars(shared, "all", tracked, true)
 	})
 }
 

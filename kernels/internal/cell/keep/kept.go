@@ -193,6 +193,9 @@ func (k *Carry) Collect(ended bool) (stale bool, notes []string) {
 		case "again", "lost":
 			left[name] = true
 			delete(m.kept, name)
+			if strings.HasPrefix(f[2], gaidenkeep.NotWritten) {
+				notes = append(notes, "the value of "+name+" is not kept: "+f[2])
+			}
 			v := unkept{typ: k.program.tracked[name], why: f[2], cell: k.program.unit.ID}
 			if f[0] == "again" {
 				again = append(again, name)

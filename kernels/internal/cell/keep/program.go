@@ -75,6 +75,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync/atomic"
 
 	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/cell/build"
@@ -145,6 +146,8 @@ func (p *Program) Line(cell, line int) string { return parse.LineOf(p.texts[cell
 type Composer struct {
 	Module *build.Module
 	Memory *Memory
+
+	relisted atomic.Int64 // when compiled packages were listed again, in Unix seconds
 }
 
 // Compose makes a program of a cell. Nothing is remembered yet: see Remember.
@@ -240,6 +243,9 @@ func (c *Composer) attempt(ctx context.Context, u *parse.Unit) (*Program, error)
 	r, err := c.check(ctx, &w)
 	if err == nil {
 		err = c.trackValues(ctx, &w, p, r)
+	}
+	if r.Pkg == nil && u.Keep && len(u.Definitions) > 0 {
+		p.Notes = append(p.Notes, "this cell's variables are not kept: the compiled packages that it imports cannot be read; go clean -cache, then restart the kernel")
 	}
 	if err != nil {
 		return nil, err
