@@ -162,9 +162,6 @@ func (s *Set) integers() (rounding, error) {
 	return r.found, nil
 }
 
-// noData is the error of a call without a data set.
-func (n *Net) noData() error { return fmt.Errorf("fit: %s: no data set: load one first", n.name) }
-
 // Suits is an error where the net cannot be trained on a set.
 func (n *Net) Suits(s *Set) error {
 	n.mu.Lock()
@@ -178,7 +175,7 @@ func (n *Net) Suits(s *Set) error {
 // fits proves that a set from anywhere fits the net.
 func (n *Net) fits(s *Set) error {
 	if s == nil {
-		return n.noData()
+		return fmt.Errorf("fit: %s: no data set: load one first", n.name)
 	}
 	if err := n.fitsInputs(s); err != nil {
 		return err
