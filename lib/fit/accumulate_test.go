@@ -27,22 +27,50 @@ func ownStep(layers ...string) func(*step.Step) {
 // losses, metrics and weights, with weights of examples, a last batch that is smaller, on
 // several devices, and in a job.
 func TestAccumulate(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := models.Net{Name: "net", Input: []int{6}, Layers: []models.Layer{models.Dense{Units: 12, Act: models.ReLU}, models.Dense{Name: "out", Units: 10}}}
 	d := digits(45, []int{6}, 1)
 	for i := range 45 {
 		d.V = append(d.V, float32(i%3))
 	}
-	for name, c := range map[string]Config{"plain": {}, "packed": {}, "devices": {Devices: 2, AllDevices: true}, "single": {}, "bf16": {BF16: true}, "step": {Step: ownStep()}, "step of a layer": {Step: ownStep("out")}, "step, devices": {Step: ownStep(), Devices: 2, AllDevices: true}} {
+	type trained struct {
+		weights map[string][]float32
+		history *History
+	}
+	whole := map[string]trained{}   // by what is trained; in what way changes nothing
+	var jobs []map[string][]float32 // what is trained by a job after that, not in parts and in parts
+	same := func(name string, got, want map[string][]float32, most float64) {
+		t.Helper()
+		for key, w := range want {
+			for i := range w {
+				if d := math.Abs(float64(w[i] - got[key][i])); d > most {
+					t.Errorf("%s: number %d of %s is %v in parts, want %v", name, i, key, got[key][i], w[i])
+					break
+				}
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name, of string
+		config   Config
+	}{
+		{"plain", "net", Config{}}, {"devices", "net", Config{Devices: 2, AllDevices: true}}, {"single", "net", Config{}},
+		{"packed", "unclipped", Config{}}, {"bf16", "bf16", Config{BF16: true}},
+		{"step", "step", Config{Step: ownStep()}}, {"step, devices", "step", Config{Step: ownStep(), Devices: 2, AllDevices: true}}, {"step of a layer", "layer", Config{Step: ownStep("out")}},
+	} {
+		name, c := tt.name, tt.config
 		if c.Seed, c.Optimizer = 1, (optim.Clipped{Optimizer: optim.Adam{LearningRate: 0.01}, Norm: 0.5}); c.Step == nil {
 			c.Metrics = []metrics.Metric{metrics.TopK{K: 2}}
 		}
 		if name == "packed" {
 			c.Optimizer = optim.Adam{LearningRate: 0.01}
 		}
-		var all []map[string][]float32
-		var histories []*History
+		var got trained
 		for _, parts := range []int{0, 4} {
+			if _, is := whole[tt.of]; is && parts == 0 {
+				continue
+			}
 			n := attach(t, s, "n", net, c)
 			n.packing = name == "packed"
 			if name == "single" {
@@ -53,6 +81,9 @@ func TestAccumulate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if got = (trained{weightsOf(t, n), h}); parts == 0 {
+				whole[tt.of] = got
+			}
 			if name == "plain" {
 				j, err := n.FitJob(train, Train{Epochs: 1, Batch: 16, Accumulate: parts})
 				if err != nil {
@@ -61,8 +92,8 @@ func TestAccumulate(t *testing.T) {
 				if _, err := j.Follow(context.Background(), nil); err != nil {
 					t.Fatal(err)
 				}
+				jobs = append(jobs, weightsOf(t, n))
 			}
-			all, histories = append(all, weightsOf(t, n)), append(histories, h)
 			if err := n.Reset(); err != nil {
 				t.Fatal(err)
 			}
@@ -71,22 +102,18 @@ func TestAccumulate(t *testing.T) {
 		if c.BF16 {
 			most = 2e-2
 		}
-		for i, x := range histories[0].Losses {
-			if d := math.Abs(float64(x - histories[1].Losses[i])); d > most {
-				t.Errorf("%s: loss %d is %v in parts, want %v", name, i, histories[1].Losses[i], x)
+		want := whole[tt.of]
+		for i, x := range want.history.Losses {
+			if d := math.Abs(float64(x - got.history.Losses[i])); d > most {
+				t.Errorf("%s: loss %d is %v in parts, want %v", name, i, got.history.Losses[i], x)
 			}
 		}
-		if a, b := histories[0].Last().Train, histories[1].Last().Train; !c.BF16 && (a.Right != b.Right || len(a.Metrics) != 1 || math.Abs(a.Metrics[0].Value-b.Metrics[0].Value) > 1e-6) {
+		if a, b := want.history.Last().Train, got.history.Last().Train; !c.BF16 && (a.Right != b.Right || len(a.Metrics) != 1 || math.Abs(a.Metrics[0].Value-b.Metrics[0].Value) > 1e-6) {
 			t.Errorf("%s: %v in parts, want %v", name, b, a)
 		}
-		for key, w := range all[0] {
-			for i := range w {
-				if d := math.Abs(float64(w[i] - all[1][key][i])); d > most {
-					t.Errorf("%s: number %d of %s is %v in parts, want %v", name, i, key, all[1][key][i], w[i])
-				}
-			}
-		}
+		same(name, got.weights, want.weights, most)
 	}
+	same("job", jobs[1], jobs[0], 2e-5)
 	n := attach(t, s, "refused", net, Config{})
 	train := load(t, n, "bars", d)
 	if _, err := n.Fit(train, Train{Batch: 16, Accumulate: 3}); err == nil || !strings.Contains(err.Error(), "a batch of 16 in 3 parts on 1 devices: want parts of the same size") {
@@ -97,6 +124,7 @@ func TestAccumulate(t *testing.T) {
 // TestAccumulateNorms holds that batch norms, dropout and convolutions, which are not in loops
 // on a CPU, train in parts.
 func TestAccumulateNorms(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := models.Net{Name: "cnn", Input: []int{8, 8, 1}, Layers: []models.Layer{models.Conv2D{Name: "c", Channels: 4, Kernel: 3, Act: models.ReLU}, models.BatchNorm{Name: "norm"}, models.Flatten{}, models.Dropout{Rate: 0.1}, models.Dense{Name: "out", Units: 10}}}
 	n := attach(t, s, "cnn", net, Config{Seed: 1})

@@ -20,6 +20,7 @@ var adaptedJSON []byte
 // TestAdaptedSteps holds second derivatives through recurrences and convolutions to PyTorch's: of a
 // gradient penalty, and of a loss after steps of gradient descent, also where nothing is trained.
 func TestAdaptedSteps(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	var want struct {
 		Losses  []float64

@@ -28,6 +28,7 @@ func (l ridge) Apply(scope *model.Scope, x *Node) *Node {
 // TestAddLoss holds that what a layer adds counts, in the gradient too: a step of SGD is that
 // of the loss with weight decay, whatever the batch is divided into.
 func TestAddLoss(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := func(l models.Layer) models.Net {
 		return models.Net{Name: "ridge", Input: []int{6}, Layers: []models.Layer{l}}
@@ -93,6 +94,7 @@ func TestAddLoss(t *testing.T) {
 // TestVAE holds that a variational autoencoder learns, as one function that draws from its
 // latent space and adds its KL divergence.
 func TestVAE(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	vae := models.Net{Name: "vae", Input: []int{8}, Function: func(scope *model.Scope, in models.Inputs) *Node {
 		h := models.Call(scope, models.Dense{Name: "encoder", Units: 16, Act: Tanh}, in["x"])

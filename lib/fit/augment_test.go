@@ -29,6 +29,7 @@ func augmented() models.Net {
 // TestAugmented holds that augmentations work in all forms of steps, that the seed decides
 // them, and that they leave tests and predictions alone.
 func TestAugmented(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	d := digits(300, []int{8, 8, 1}, 1)
 	var loop []float32
@@ -94,6 +95,7 @@ func near(a, b []float32, within float64) bool {
 // or 1, and a net that returns x, both examples of a batch have the loss s·(1-s), whose mean
 // over the shares of a uniform λ is 1/6; for one of 0.5 to 1 alone it would be 1/12.
 func TestMixUpTargets(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := models.Net{Name: "same", Input: []int{1}, Layers: []models.Layer{models.MixUp{Name: "mix", Alpha: 1}, models.Dense{Name: "out", Units: 1, NoBias: true}}}
 	n := attach(t, s, "net", net, Config{Loss: losses.MSE{}, FirstLook: true})

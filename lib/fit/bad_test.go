@@ -21,6 +21,7 @@ import (
 // TestBadInput holds that what cannot be trained is refused, with what was got and
 // what is wanted.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	n := attach(t, s, "cnn", small(), Config{})
@@ -116,6 +117,7 @@ func TestBadInput(t *testing.T) {
 
 // TestTypes holds that data of any type that holds them are the same data.
 func TestTypes(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "cnn", small(), Config{})
 	x, y := make([]float32, 3*16), []int32{2, 0, 9}
@@ -169,6 +171,7 @@ func TestNotFiniteHint(t *testing.T) {
 // TestNotNumbers holds that weights, targets' weights and examples that are no numbers are
 // never silently used, and that a model's own losses are not silently left out.
 func TestNotNumbers(t *testing.T) {
+	t.Parallel()
 	s, ctx := open(t), context.Background()
 	n := attach(t, s, "net", linear(2), Config{FirstLook: true})
 	nan := float32(math.NaN())

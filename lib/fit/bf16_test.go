@@ -29,6 +29,7 @@ func (f frozen) Apply(scope *model.Scope, x *Node) *Node {
 // TestBF16Refuses holds that bfloat16 rounds no integer: neither those that a function
 // takes, nor examples.
 func TestBF16Refuses(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	tokens := func(_ *model.Scope, in models.Inputs) *Node {
 		return ConvertDType(ConvertDType(in["x"], dtypes.Int32), dtypes.Float32)
@@ -89,6 +90,7 @@ func TestBF16Refuses(t *testing.T) {
 // TestFrozenBatchNorm holds that a batch norm whose variables are frozen keeps its running
 // means, and computes with them in training.
 func TestFrozenBatchNorm(t *testing.T) {
+	t.Parallel()
 	s, ctx := open(t), context.Background()
 	net := models.Net{Name: "net", Input: []int{2}, Layers: []models.Layer{
 		frozen{models.BatchNorm{Name: "bn"}}, models.Dense{Name: "out", Units: 1}}}

@@ -15,6 +15,7 @@ import (
 // of about a quarter of the matrices and a small first one, every trained variable in
 // one of them; not at all where there is little, or nobody can tell.
 func TestBuckets(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	resnet := models.ResNet("ResNet14", 1, 1, 1, 1)
 	strange := models.Net{Name: "mine", Input: []int{4, 4, 1}, Function: func(scope *model.Scope, in models.Inputs) *graph.Node {

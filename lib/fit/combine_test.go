@@ -21,6 +21,7 @@ import (
 // answers: in Fit, its validation and Evaluate, of a set, one that was found, and a stream
 // with items of which nothing counts.
 func TestWeightZeroAnswers(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	d := points(24, 3, 4)
 	x, y := d.X.([]float32), d.Y.([]int32)
@@ -94,6 +95,7 @@ func shapeSize(dims []int) int {
 // TestBatchLossesAreWhole holds that what would be another loss in parts of a batch, or of
 // targets that are not mixed, is refused.
 func TestBatchLossesAreWhole(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	joint := losses.Joint{{Name: "class", Size: 3, Loss: losses.CrossEntropy{IgnoreNegative: true}}, {Name: "number", Size: 1, Loss: losses.MSE{}}}
 	mixed := classifier(3, 4)
@@ -127,6 +129,7 @@ func TestBatchLossesAreWhole(t *testing.T) {
 // TestGradientsOfBadBatch holds that a batch whose gradients are no numbers changes nothing,
 // the running means of batch norms included.
 func TestGradientsOfBadBatch(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "norm", models.Net{Name: "norm", Input: []int{3}, Layers: []models.Layer{models.BatchNorm{Name: "norm"}, models.Dense{Name: "output", Units: 4}}}, Config{FirstLook: true})
 	d := points(16, 3, 4)
@@ -151,6 +154,7 @@ func TestGradientsOfBadBatch(t *testing.T) {
 
 // TestLossFuncWeights holds that targets of weight 0 may be NaN for a loss of your own too.
 func TestLossFuncWeights(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for name, of := range map[string]func(out, y *Node) *Node{
 		"numbers":  func(out, y *Node) *Node { return Square(Sub(out, y)) },
@@ -173,6 +177,7 @@ func TestLossFuncWeights(t *testing.T) {
 
 // TestStreamEndsWithRun holds that the iterator has returned when Fit has.
 func TestStreamEndsWithRun(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "net", classifier(3, 4), Config{FirstLook: true})
 	d := points(40, 3, 4)

@@ -56,6 +56,7 @@ func allWeights(t *testing.T, n *Net) []Tensor {
 
 // TestSteps holds that a number of steps is a part of so many epochs, in every form.
 func TestSteps(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for _, form := range append(forms, struct {
 		name   string
@@ -90,6 +91,7 @@ func TestSteps(t *testing.T) {
 // TestKeepBest holds that a net has the weights of its best epoch in the end, also after Stop
 // and after an error.
 func TestKeepBest(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for i, form := range forms {
 		for _, monitor := range []string{"loss", "f1"} {
@@ -130,6 +132,7 @@ func TestKeepBest(t *testing.T) {
 
 // TestStopKeepsBest holds that Stop restores the best weights.
 func TestStopKeepsBest(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	n := attach(t, s, "net", classifier(3, 4), Config{Seed: 1, FirstLook: true})
@@ -152,6 +155,7 @@ func TestStopKeepsBest(t *testing.T) {
 
 // TestMonitor holds that Threshold, Patience and ReduceOnPlateau go by a metric.
 func TestMonitor(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	_, h, err := trained(t, s, "threshold", forms[0].change, Train{Epochs: 50, Validation: onData, Monitor: "f1", Threshold: 0.2})
 	if last := h.Last(); err != nil || last.Validation.Metric("f1") <= 0.2 || len(h.Epochs) == 50 || !strings.HasPrefix(h.Stopped, "f1 of the validation") || !strings.Contains(h.Stopped, "above the threshold 0.2") {
@@ -176,6 +180,7 @@ func TestMonitor(t *testing.T) {
 // steps, with the state of that moment, that the net can be used there, and what they
 // change.
 func TestCallbacks(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for _, form := range forms {
 		var n *Net
@@ -261,6 +266,7 @@ func TestCallbacks(t *testing.T) {
 // TestCallbackFails holds that an error or panic in a callback ends the run, with the weights
 // of that moment and the line of the user's code.
 func TestCallbackFails(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for _, tt := range []struct {
 		f    func(*result.Control) error
@@ -303,6 +309,7 @@ func TestCallbackFails(t *testing.T) {
 // TestStreamCallbacks holds that a stream's parts change nothing in when OnStep is called,
 // and that KeepBest works with one.
 func TestStreamCallbacks(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for _, form := range forms[:4] {
 		net := classifier(12, 10)

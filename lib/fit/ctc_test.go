@@ -18,6 +18,7 @@ import (
 // TestCTC holds CTC and its gradient to PyTorch's, by testdata/oracle.py of package losses: of
 // sequences that are shorter, empty, or too long for the steps, and with weights.
 func TestCTC(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	raw, err := os.ReadFile("../losses/testdata/oracle.json")
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 // TestOwn holds that a user's kernel is in the steps on a GPU, in bfloat16 too, and that
 // XLAKernels switches it off with Gaiden's.
 func TestOwn(t *testing.T) {
+	t.Parallel()
 	double := models.Net{Name: "double", Input: []int{128}, Function: func(_ *model.Scope, in models.Inputs) *Node {
 		x := in["x"]
 		vector := shapes.Make(dtypes.Float32, x.Shape().Size())
@@ -58,6 +59,7 @@ func TestOwn(t *testing.T) {
 // TestOwnOfOneSize holds that a kernel for one batch is refused on a CPU too, where it would
 // not be run.
 func TestOwnOfOneSize(t *testing.T) {
+	t.Parallel()
 	vector := shapes.Make(dtypes.Float32, 512)
 	rigid := fused.Own{Kernel: triton.Kernel{Name: "rigid", Inputs: []shapes.Shape{vector}, Outputs: []shapes.Shape{vector}},
 		Plain: func(in ...*Node) *Node { return in[0] }}

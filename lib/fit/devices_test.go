@@ -24,6 +24,7 @@ import (
 // batches, for nets whose layers do not look across a batch; and that a net
 // with batch norm, which takes the means of each part, learns.
 func TestDevices(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	for i, tt := range kinds() {
@@ -69,6 +70,7 @@ func TestDevices(t *testing.T) {
 // devices, which is the batch's as on one device, and so is the running variance,
 // whose shards spread less than the batch; and each device has the same state.
 func TestDevicesNorm(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	const batch, channels = 8, 2
@@ -165,6 +167,7 @@ func TestDevicesNorm(t *testing.T) {
 }
 
 func TestDevicesRefused(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	tests := []struct {
@@ -197,6 +200,7 @@ func TestDevicesRefused(t *testing.T) {
 // losses and weights of those that work in place, on one device and on two, and
 // leave no array behind.
 func TestFresh(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	for i, tt := range kinds() {
@@ -206,7 +210,7 @@ func TestFresh(t *testing.T) {
 					n := attach(t, s, fmt.Sprintf("net%d-%d-%t", i, devices, fresh), tt.net, Config{Seed: 1, Devices: devices, AllDevices: true, FirstLook: true})
 					n.loop = plan.SingleSteps
 					data := load(t, n, fmt.Sprint("data", i), tt.data)
-					var alive []int
+					var alive []int64
 					for range 3 { // from the second on, chunks of several steps, two at a time
 						r, err := n.run(ctx, data, Train{Epochs: 3, Batch: 8, LearningRate: 1e-3}, plan.Call)
 						if err != nil {
@@ -224,7 +228,7 @@ func TestFresh(t *testing.T) {
 						alive = append(alive, live(t, s))
 					}
 					if alive[1] != alive[2] {
-						t.Errorf("fresh %t: got %d arrays after two runs, %d after three: want as many", fresh, alive[1], alive[2])
+						t.Errorf("fresh %t: got %d bytes after two runs, %d after three: want as many", fresh, alive[1], alive[2])
 					}
 					for _, v := range n.layout.variables {
 						if v.trainable {
@@ -252,10 +256,10 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// live is how many arrays the session holds when all that nobody refers to has
-// been given back: the least of some looks, as finalizers take their time.
-func live(t *testing.T, s *session.Session) int {
-	least := math.MaxInt
+// live is what a session's arrays take when all that nobody refers to has been
+// given back: the least of some looks, as finalizers take their time.
+func live(t *testing.T, s *session.Session) int64 {
+	least := int64(math.MaxInt64)
 	for range 10 {
 		runtime.GC()
 		time.Sleep(10 * time.Millisecond)
@@ -263,7 +267,7 @@ func live(t *testing.T, s *session.Session) int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		least = min(least, st.Arrays)
+		least = min(least, st.Space(s.Space()).Bytes)
 	}
 	return least
 }
@@ -271,6 +275,7 @@ func live(t *testing.T, s *session.Session) int {
 // TestBroadcast: what goes to devices of other hosts comes to all of them as it is on the
 // first, of every type that states and data sets have.
 func TestBroadcast(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "broadcast", models.MLP(4), Config{Seed: 1})
 	const devices = 4

@@ -14,6 +14,7 @@ import (
 // figures of every epoch, of nets of every kind, with a last batch that is not
 // full; and that nothing is left behind.
 func TestEpochsAhead(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	for i, tt := range kinds() {
@@ -23,7 +24,7 @@ func TestEpochsAhead(t *testing.T) {
 					n := attach(t, s, fmt.Sprintf("net%d-%t-%d", i, packed, patience), tt.net, Config{Seed: 1, FirstLook: true})
 					n.packing = packed
 					data := load(t, n, fmt.Sprint("data", i), tt.data)
-					var alive []int
+					var alive []int64
 					for range 3 {
 						seen := 0
 						h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 5, Batch: 12, LearningRate: 1e-3, Patience: patience, Progress: func(p Progress) {
@@ -43,7 +44,7 @@ func TestEpochsAhead(t *testing.T) {
 						alive = append(alive, live(t, s))
 					}
 					if alive[1] != alive[2] {
-						t.Errorf("patience %d: got %d arrays after two runs, %d after three: want as many", patience, alive[1], alive[2])
+						t.Errorf("patience %d: got %d bytes after two runs, %d after three: want as many", patience, alive[1], alive[2])
 					}
 					return losses, epochs
 				}
@@ -63,6 +64,7 @@ func TestEpochsAhead(t *testing.T) {
 // TestStopBetweenEpochs holds that a run of short epochs which is stopped keeps
 // what it has done, and can be continued, however much was requested ahead.
 func TestStopBetweenEpochs(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for i, packed := range []bool{false, true} {
 		n := attach(t, s, fmt.Sprint("net", i), small(), Config{Seed: 1, FirstLook: true})
@@ -88,7 +90,7 @@ func TestStopBetweenEpochs(t *testing.T) {
 			t.Errorf("packed %t: next run: %v", packed, err)
 		}
 		if after := live(t, s); after != before {
-			t.Errorf("packed %t: got %d arrays after the next run, %d before it: want as many", packed, after, before)
+			t.Errorf("packed %t: got %d bytes after the next run, %d before it: want as many", packed, after, before)
 		}
 	}
 }

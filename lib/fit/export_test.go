@@ -21,6 +21,7 @@ import (
 
 // TestExportModule builds an exported module and runs its test, offline, outside of Gaiden.
 func TestExportModule(t *testing.T) {
+	t.Parallel()
 	n := attachExported(t, open(t), "fmt", exportedNets["joint"], Config{FirstLook: true}) // a name of Go's own
 	dir := filepath.Join(t.TempDir(), "words")
 	if err := n.Export(dir); err != nil {
@@ -60,6 +61,7 @@ func attachExported(t *testing.T, s *session.Session, name string, net models.Ne
 // TestExportNets holds exported nets on the pure-Go backend to the session, and that each has an
 // ONNX form.
 func TestExportNets(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	backend, err := gobackend.New("")
 	if err != nil {
@@ -108,6 +110,7 @@ func TestExportNets(t *testing.T) {
 
 // TestExportRefuses holds what Export does not write, and that it leaves directories as they are.
 func TestExportRefuses(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	attach := func(name string, net models.Net) *Net {
 		t.Helper()

@@ -24,6 +24,10 @@ var server struct {
 	err    error
 }
 
+// optimized are the flags of nets whose programs XLA is to optimize, as it does for users: see
+// devicetest.FirstLook.
+var optimized = map[string]any{"xla_backend_optimization_level": 3}
+
 // Open is open, for the example, which is written from outside.
 var Open = func(t testing.TB) *session.Session { return open(t) }
 
@@ -49,6 +53,7 @@ func open(t testing.TB) *session.Session {
 
 func TestMain(m *testing.M) {
 	devicetest.Play(session.Version, map[string]func() error{"cell": cell, "tuner": tune, "nice": nice})
+	devicetest.FirstLook()
 	shortestTiming = 0 // nets of tests are small
 	state, err := os.MkdirTemp("", "fit-state")
 	if err != nil {
@@ -117,8 +122,9 @@ func load(t testing.TB, n *Net, name string, d Data) *Set {
 }
 
 func TestTrainLearns(t *testing.T) {
+	t.Parallel()
 	s := open(t)
-	n := attach(t, s, "cnn", models.SeedCNN(), Config{Seed: 1})
+	n := attach(t, s, "cnn", models.SeedCNN(), Config{Seed: 1, Flags: optimized})
 	train := load(t, n, "bars/train", digits(1003, n.model.Input, 1))
 	test := load(t, n, "bars/test", digits(307, n.model.Input, 2))
 	calls := 0

@@ -58,9 +58,14 @@ func TestOneDNN(t *testing.T) {
 // TestFirstLook holds that a net whose programs are compiled for a first look has
 // programs of its own, the same first weights, and learns the same.
 func TestFirstLook(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	losses := func(name string, first bool) []float32 {
-		n := attach(t, s, name, small(), Config{Seed: 1, FirstLook: first})
+		c := Config{Seed: 1, FirstLook: first}
+		if !first {
+			c.Flags = optimized
+		}
+		n := attach(t, s, name, small(), c)
 		h, err := n.Fit(load(t, n, "bars", digits(64, small().Input, 1)), Train{Epochs: 3, Batch: 8})
 		if err != nil {
 			t.Fatal(err)

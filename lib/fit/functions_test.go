@@ -19,6 +19,7 @@ import (
 // TestWrongFunctions holds that what is wrong in a user's loss, step or net is said with its name,
 // what was got and wanted, and that the error has the line of the user's function.
 func TestWrongFunctions(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	labels, numbers := points(4, 3, 2), Data{X: make([]float32, 12), Y: make([]float32, 8)}
 	one := models.Net{Name: "one", Input: []int{3}, Layers: []models.Layer{models.Dense{Name: "d", Units: 2}}}

@@ -49,23 +49,13 @@ const tick = 200 * time.Millisecond
 
 // wait waits for a program. alive is called now and then.
 func (n *Net) wait(ctx context.Context, f *future, alive func()) (*session.Program, error) {
-	t := time.NewTicker(tick)
-	defer t.Stop()
-	for {
-		select {
-		case <-f.done:
-			if f.err != nil {
-				delete(n.programs, f.key) // the next try may do better
-			}
-			return f.program, f.err
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-t.C:
-			if alive != nil {
-				alive()
-			}
-		}
+	if err := until(ctx, f.done, alive); err != nil {
+		return nil, err
 	}
+	if f.err != nil {
+		delete(n.programs, f.key) // the next try may do better
+	}
+	return f.program, f.err
 }
 
 // wait is Net.wait for another program of the run.
@@ -81,14 +71,26 @@ func during(ctx context.Context, alive func(), work func() error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- work() }()
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = work()
+	}()
+	if err := until(ctx, done, alive); err != nil {
+		return err // work may not have ended
+	}
+	return err
+}
+
+// until waits for the end of something, or of ctx. alive is called now and then.
+func until(ctx context.Context, done <-chan struct{}, alive func()) error {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for {
 		select {
-		case err := <-done:
-			return err
+		case <-done:
+			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-t.C:

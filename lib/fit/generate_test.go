@@ -124,6 +124,7 @@ func languages(vocab int) map[string]models.Net {
 // tokens so far: for each kind of layer, prompts of different lengths, and past the length
 // that the net takes.
 func TestGenerateGreedy(t *testing.T) {
+	t.Parallel()
 	const vocab = 11
 	s := open(t)
 	for name, m := range languages(vocab) {

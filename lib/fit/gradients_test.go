@@ -15,6 +15,7 @@ import (
 // TestGradients holds that a loop of your own over batches is Fit: the same losses and weights,
 // with dropout and batch norm, clipped by the optimizer and by hand, and added up.
 func TestGradients(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := body()
 	net.Layers = append(net.Layers[:2:2], models.Dropout{Name: "drop", Rate: 0.2}, net.Layers[2])
@@ -74,6 +75,7 @@ func TestGradients(t *testing.T) {
 // TestGradientsLook holds what gradients say of themselves, which batches a set has, and which
 // gradients are refused.
 func TestGradientsLook(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "n", body(), Config{Seed: 1, Optimizer: optim.SGD{LearningRate: 1e30}})
 	other := attach(t, s, "other", body(), Config{Seed: 1})
@@ -148,6 +150,7 @@ func TestGradientsLook(t *testing.T) {
 
 // TestGradientsOfEarlierSet: a set that another cell has uploaded is as good as an own one.
 func TestGradientsOfEarlierSet(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	load(t, attach(t, s, "earlier", body(), Config{Seed: 2}), "earlier/bars", digits(40, []int{6}, 1))
 	n := attach(t, s, "earlier", body(), Config{Seed: 2})

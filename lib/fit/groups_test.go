@@ -38,6 +38,7 @@ func weightsOf(t *testing.T, n *Net) map[string][]float32 {
 // TestFrozen holds that what is frozen does not change in a call and in a job, running means
 // of batch norms included, has no arrays of the optimizer, and can be trained later on.
 func TestFrozen(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	frozen := optim.Groups{Optimizer: optim.Adam{LearningRate: 0.05}, Groups: []optim.Group{{Names: []string{"body/*"}, Frozen: true}}}
 	layer := frozen // a layer by its name is all of its variables
@@ -104,6 +105,7 @@ func TestFrozen(t *testing.T) {
 // TestAveraged holds that averages of weights are arrays of the session, that Evaluate and
 // Predict use them, and that the average of one step is the weights.
 func TestAveraged(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for name, c := range map[string]Config{
 		"EMA": {Optimizer: optim.EMA{Optimizer: optim.SGD{LearningRate: 0.5}, Decay: 0.9}}, "SWA": {Optimizer: optim.SWA{Optimizer: optim.SGD{LearningRate: 0.5}, Start: 2}},

@@ -45,6 +45,7 @@ func tableData(n int) Data {
 }
 
 func TestSeveralInputs(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for i, c := range []Config{{Seed: 1, FirstLook: true}, {Seed: 1, BF16: true}, {Seed: 1}, {Seed: 1, Devices: 2, AllDevices: true}} {
 		n := attach(t, s, "table", table(), c)
@@ -98,6 +99,7 @@ func TestSeveralInputs(t *testing.T) {
 
 // TestExamples holds what examples may be, and what is said of others.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	two := func(integers bool) models.Net {
 		return models.Net{Name: "net", Input: []int{2}, Integers: integers, Function: func(scope *model.Scope, in models.Inputs) *Node {
@@ -201,6 +203,7 @@ func (l gap) Apply(out, y, v *Node) (loss, weight *Node) {
 
 // TestNoTargets holds targets that are the examples, of each type, and none at all.
 func TestNoTargets(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	auto := models.Net{Name: "auto", Input: []int{4}, Layers: []models.Layer{models.Dense{Name: "code", Units: 2}, models.Dense{Name: "out", Units: 4}}}
 	copies := models.Net{Name: "copies", Input: []int{4}, Layers: []models.Layer{models.Embedding{Name: "in", Vocab: 5, Units: 6}, models.Dense{Name: "out", Units: 5}}}
@@ -276,6 +279,7 @@ func TestNoTargets(t *testing.T) {
 
 // TestSeveralOutputs holds a net with two results and a loss for each.
 func TestSeveralOutputs(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := models.Net{Name: "two", Input: []int{3}, Function: func(scope *model.Scope, in models.Inputs) *Node {
 		x := models.Call(scope, models.Dense{Name: "body", Units: 12, Act: models.ReLU}, in["x"])

@@ -20,6 +20,7 @@ import (
 
 // TestTrainJob holds that a job trains as Train does, bit by bit, on as many devices.
 func TestTrainJob(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	mlp := models.Net{Name: "mlp", Input: []int{16}, Layers: []models.Layer{models.Dense{Name: "h", Units: 8, Act: models.ReLU}, models.Dropout{Rate: 0.25}, models.Dense{Name: "o", Units: 10}}}
 	plateau := optim.ReduceOnPlateau{Factor: 0.5, Patience: 1, MinDelta: 10} // after each epoch but the first
@@ -172,6 +173,7 @@ func jobSurvives(t *testing.T, devices int) {
 // TestTrainJobEnds: on request, by the validation, and by a loss that is no
 // number, with weights that are whole.
 func TestTrainJobEnds(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	n := attach(t, s, "cnn", small(), Config{Optimizer: optim.SGD{}})
@@ -220,6 +222,7 @@ func TestTrainJobEnds(t *testing.T) {
 // TestTrainJobAlone: nothing else changes a net that a job trains, whether the job
 // runs or waits, and what was refused has not changed the job.
 func TestTrainJobAlone(t *testing.T) {
+	t.Parallel()
 	s, ctx, train := open(t), context.Background(), Train{Epochs: 500, Batch: 10} // longer than the job's pause may come late
 	alone := attach(t, s, "alone", small(), Config{Seed: 3})
 	data := load(t, alone, "bars", digits(100, alone.model.Input, 1))

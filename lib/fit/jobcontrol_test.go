@@ -16,6 +16,7 @@ import (
 // TestJobControl holds that a job keeps the best weights, reduces the rate and ends by a
 // metric as Fit does.
 func TestJobControl(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	config := Config{Seed: 1, FirstLook: true, Optimizer: optim.SGD{LearningRate: 1},
 		Metrics: []metrics.Metric{metrics.F1{}, metrics.Perplexity{}}}
@@ -65,6 +66,7 @@ func TestJobControl(t *testing.T) {
 
 // TestStoppedJobKeepsBest holds that a job that is stopped restores the best weights.
 func TestStoppedJobKeepsBest(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "net", classifier(3, 4), Config{Seed: 1, FirstLook: true, Optimizer: optim.SGD{LearningRate: 1}})
 	data := load(t, n, "points", points(601, 3, 4))
@@ -95,6 +97,7 @@ func TestStoppedJobKeepsBest(t *testing.T) {
 // TestKeepBestAverages holds that the averages of weights, which are tested in their place,
 // are kept with them.
 func TestKeepBestAverages(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for k, name := range []string{"fit", "job"} {
 		n := attach(t, s, name, classifier(3, 4), Config{Seed: 1, FirstLook: true, Optimizer: optim.EMA{Optimizer: optim.SGD{LearningRate: 4}, Decay: 0.5}})

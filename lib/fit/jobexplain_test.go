@@ -18,6 +18,7 @@ import (
 // or example, as Train does: of batches in order and not, of the last one that is not full,
 // and of one behind good steps of its chunk, in chunks of one step and of many.
 func TestTrainJobNotFinite(t *testing.T) {
+	t.Parallel()
 	s, ctx := open(t), context.Background()
 	floats := func(n, size int) []float32 {
 		x := make([]float32, n*size)

@@ -178,6 +178,7 @@ func TestFusedPrograms(t *testing.T) {
 
 // TestPlanSays holds that a plan says what Train does, and that Tune does nothing on a CPU.
 func TestPlanSays(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := small()
 	for i, tt := range []struct {
@@ -301,6 +302,7 @@ func TestTooSoon(t *testing.T) {
 // TestFullBatchKernels holds the plans' steps of epochs that are one batch each:
 // their loop counts on, and every step takes the same batch.
 func TestFullBatchKernels(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	var losses [2][]float32
 	for k, kernels := range []Kernels{XLAKernels, plainOps} {
@@ -324,6 +326,7 @@ func TestFullBatchKernels(t *testing.T) {
 // TestKernelsEnd holds that a run with kernels ends as others do: where the loss has been
 // low enough, and where a weight is not finite, with the state before.
 func TestKernelsEnd(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	var epochs [2]int
 	for k, kernels := range []Kernels{XLAKernels, plainOps} {

@@ -65,6 +65,7 @@ func TestLoadReplacesAtOnce(t *testing.T) {
 
 // TestLoadKeepsOthers holds that a set takes the place of its own name only.
 func TestLoadKeepsOthers(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "net", models.Peaks(), Config{FirstLook: true})
 	for _, name := range []string{"d/train", "d/v", "d", "d/v", "d"} {
@@ -129,6 +130,7 @@ func TestKeptSet(t *testing.T) {
 // takes it from the examples that it is given, whole or X alone, or from a set; and that the
 // error says what to set where there are none.
 func TestPredictExamples(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	later := func() *Net {
 		return New("net", models.Net{Name: "net", Layers: []models.Layer{models.Dense{Name: "d", Units: 2}}}, Config{Session: s, FirstLook: true})
@@ -201,6 +203,7 @@ func TestPredictExamples(t *testing.T) {
 // TestNoInput holds that each call on a net without an Input works where the session knows it from
 // an earlier declaration, and says what to set where it does not.
 func TestNoInput(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	declare := func(name string) *Net {
 		return New(name, models.Net{Name: name, Layers: []models.Layer{models.Conv2D{Name: "c", Channels: 2, Kernel: 3, Act: models.ReLU}, models.Flatten{}, models.Dense{Name: "d", Units: 2}}}, Config{Session: s, FirstLook: true})

@@ -31,6 +31,7 @@ func stepsOf(t *testing.T, n *Net) int {
 // programs or from two values of one program, the second is refused with who trains
 // since when, whatever it is, and that no step is lost.
 func TestTrainAlone(t *testing.T) {
+	t.Parallel()
 	a, b := open(t), open(t)
 	first := attach(t, a, "alone", small(), Config{Seed: 3})
 	data := load(t, first, "alone", digits(400, first.model.Input, 1))
@@ -101,6 +102,7 @@ func TestAlonePatience(t *testing.T) {
 // TestMadeOnce holds that a net that many programs begin to use at the same time is made
 // by one of them: no first values replace what was trained meanwhile.
 func TestMadeOnce(t *testing.T) {
+	t.Parallel()
 	var wg sync.WaitGroup
 	nets := make([]*Net, 4)
 	for i := range nets {
@@ -140,6 +142,7 @@ func TestMadeOnce(t *testing.T) {
 // TestPhasesUpdate holds that steps by hand do not replace what somebody else has
 // trained meanwhile.
 func TestPhasesUpdate(t *testing.T) {
+	t.Parallel()
 	a, b := open(t), open(t)
 	n := attach(t, a, "hand", small(), Config{Seed: 3})
 	data := load(t, n, "hand", digits(40, n.model.Input, 1))

@@ -74,6 +74,7 @@ func TestLog(t *testing.T) {
 }
 
 func TestBadLog(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

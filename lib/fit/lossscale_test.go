@@ -18,6 +18,7 @@ import (
 // are left out, the scale, the losses and the weights, one step a call, many in one, in a job, and
 // in parts of a batch and on two devices, whose sums overflow at other scales.
 func TestLossScale(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	raw, err := os.ReadFile("testdata/lossscale.json")
 	if err != nil {

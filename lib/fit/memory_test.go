@@ -235,6 +235,7 @@ func TestOutOfMemorySaved(t *testing.T) {
 // TestNeeds holds that what a step keeps for its gradients grows with the batch,
 // and is what the layers' outputs take.
 func TestNeeds(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "net", models.MLP(200), Config{})
 	data := load(t, n, "bars", digits(64, n.model.Input, 1))

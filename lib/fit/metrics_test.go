@@ -60,6 +60,7 @@ func sameMetrics(t *testing.T, what string, got, want map[string]float64) {
 // are of the net's predictions, for sets that fill no last batch; and that devices that share
 // a batch, single steps, packed states and unrolled loops give the same.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	config := Config{Seed: 1, FirstLook: true, Metrics: []metrics.Metric{metrics.Accuracy{}, metrics.TopK{K: 2}, metrics.Perplexity{}, metrics.F1{},
@@ -159,6 +160,7 @@ func TestMetrics(t *testing.T) {
 
 // TestMetricsOfPositions holds that ignored labels, and targets of weight 0, do not count.
 func TestMetricsOfPositions(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	m := models.Net{Name: "tagger", Input: []int{5}, Integers: true, Layers: []models.Layer{
 		models.Embedding{Name: "tokens", Vocab: 7, Units: 4}, models.Dense{Name: "head", Units: 3}}}
@@ -224,6 +226,7 @@ func sum(l []int32) (n int) {
 // TestMetricsCount holds that each target counts once in metrics, as in the accuracy, whatever its
 // weight is: in Evaluate, in training, where the last batch is not full, and in jobs.
 func TestMetricsCount(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	d := points(45, 3, 4)
 	for i := range 45 {
@@ -264,6 +267,7 @@ func TestMetricsCount(t *testing.T) {
 // TestBadMetrics holds that a metric which does not fit fails at the net's first use, or
 // when data are loaded.
 func TestBadMetrics(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for _, tt := range []struct {
 		all         []metrics.Metric
@@ -310,6 +314,7 @@ func (ownMetric) Value(sums []float64) float64 { return sums[0] }
 // TestMetricsPlan holds that a plan says why metrics do without Gaiden's kernels, and that the
 // accuracy of labels, which every score has, does not change it.
 func TestMetricsPlan(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for _, tt := range []struct {
 		all  []metrics.Metric

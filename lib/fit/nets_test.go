@@ -44,6 +44,7 @@ func oneStep(t *testing.T, n *Net, d Data, batch int) (float64, map[string][]flo
 // TestVisibility holds that the gradient the article writes down is the one
 // that is derived, and that every joint counts without V and with Blind.
 func TestVisibility(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	seen := formulaData("Peaks", 20, 2, 1)
 	all := seen
@@ -86,6 +87,7 @@ func TestVisibility(t *testing.T) {
 // TestDropout holds that dropout zeroes its part while the net is trained,
 // scales the rest, and does nothing otherwise.
 func TestDropout(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	const rate = 0.3
@@ -138,6 +140,7 @@ func TestDropout(t *testing.T) {
 
 // TestBatchNorm holds that a net that is not trained uses the running means.
 func TestBatchNorm(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := models.Net{Name: "net", Input: []int{2}, Layers: []models.Layer{models.BatchNorm{Name: "bn"}}}
 	n := attach(t, s, "net", net, Config{})
@@ -176,6 +179,7 @@ func compiler(t *testing.T) *pjrt.Client {
 // TestLSTMLength holds that a step is not written out place by place: neither its
 // text, nor what XLA makes of it, which its compile time goes by.
 func TestLSTMLength(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	client := compiler(t)
 	sizes := func(length int) (text, compiled int) {
@@ -212,6 +216,7 @@ func TestLSTMLength(t *testing.T) {
 // TestBF16 holds that a net that computes in bfloat16 learns, with weights in
 // float32.
 func TestBF16(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "net", models.MLP(20), Config{BF16: true, Seed: 1})
 	data := load(t, n, "bars", digits(400, n.model.Input, 1))

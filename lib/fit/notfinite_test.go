@@ -96,6 +96,7 @@ func unusable(t *testing.T, packed bool) {
 // TestNotFiniteWrapped holds that no weight is written that is not finite, whatever is around
 // an optimizer of your own, and where a schedule makes the steps endless.
 func TestNotFiniteWrapped(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for name, o := range map[string]optim.Optimizer{
 		"clipped":   optim.Clipped{Optimizer: explosive{}, Norm: 1},
@@ -143,6 +144,7 @@ func pooled() models.Net {
 // TestNotFinitePooled holds that an example is named whose NaN max pooling does not hand on
 // to the loss: it is in the weights before it after the step.
 func TestNotFinitePooled(t *testing.T) {
+	t.Parallel()
 	n := attach(t, open(t), "pooled", pooled(), Config{Seed: 1, FirstLook: true})
 	d := digits(40, []int{16}, 1)
 	x := make([]float32, 40*16)
@@ -171,6 +173,7 @@ func seenBut(n, one int) []float32 {
 // TestNotFiniteTargets holds that targets that are not finite are named by their
 // example, in whatever order the epoch has them.
 func TestNotFiniteTargets(t *testing.T) {
+	t.Parallel()
 	n := attach(t, open(t), "peaks", models.Peaks(), Config{Seed: 1, FirstLook: true, Loss: careless{}})
 	x, y := make([]float32, 2*40), make([]float32, 40)
 	y[23] = float32(math.NaN())
@@ -183,6 +186,7 @@ func TestNotFiniteTargets(t *testing.T) {
 
 // TestLargeLoss holds that a loss is no reason to stop while it is finite.
 func TestLargeLoss(t *testing.T) {
+	t.Parallel()
 	for _, packed := range []bool{false, true} {
 		n := attach(t, open(t), "large", models.Net{Input: []int{1}, Layers: []models.Layer{models.Dense{Units: 1}}}, Config{Loss: losses.MSE{}, Optimizer: optim.SGD{LearningRate: 1e-3}, FirstLook: true})
 		n.packing = packed

@@ -229,7 +229,11 @@ func TestOracle(t *testing.T) {
 			if !is {
 				t.Fatalf("oracle.json has no %s: run oracle.py", tt.name)
 			}
-			n := attach(t, s, fmt.Sprint("net", i), without(tt.net), Config{Loss: tt.loss, Optimizer: optim.SGD{}})
+			c := Config{Loss: tt.loss, Optimizer: optim.SGD{}}
+			if tt.deep == 0 {
+				c.Flags = optimized
+			}
+			n := attach(t, s, fmt.Sprint("net", i), without(tt.net), c)
 			t.Cleanup(func() { n.Reset() })
 			weights := decidedWeights(n, tt.deep > 0)
 			if err := n.SetWeights(weights); err != nil {

@@ -18,6 +18,7 @@ import (
 // with Adam: biases before batch norm have no gradient but what
 // rounding leaves, and Adam makes steps of that.)
 func TestPacked(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	for i, tt := range kinds() {
@@ -34,7 +35,7 @@ func TestPacked(t *testing.T) {
 						t.Fatalf("got one bucket of %v, want some", n.model.Names())
 					}
 					data := load(t, n, fmt.Sprint("data", i), tt.data)
-					var alive []int
+					var alive []int64
 					for range 3 { // from the second on, chunks of several steps, two at a time
 						h, err := n.WithContext(ctx).Fit(data, Train{Epochs: 3, Batch: batch, LearningRate: 1e-3, Validation: data})
 						if err != nil {
@@ -44,7 +45,7 @@ func TestPacked(t *testing.T) {
 						alive = append(alive, live(t, s))
 					}
 					if alive[1] != alive[2] {
-						t.Errorf("packed %t: got %d arrays after two runs, %d after three: want as many", packed, alive[1], alive[2])
+						t.Errorf("packed %t: got %d bytes after two runs, %d after three: want as many", packed, alive[1], alive[2])
 					}
 					for _, v := range n.layout.all() {
 						a, err := s.Array(n.name + "/" + v.name)
@@ -82,6 +83,7 @@ func TestPacked(t *testing.T) {
 // TestPackedIn16Bits holds that steps which keep matrices in 16 bits next to those in float32
 // give the losses of steps that convert them each time.
 func TestPackedIn16Bits(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for name, c := range map[string]Config{
 		"averaged": {BF16: true, Optimizer: optim.EMA{Optimizer: optim.AdamW{}}},

@@ -254,6 +254,7 @@ func compare(t *testing.T, got, want map[string][]float32, part float64) {
 // TestLabels holds that ops are labelled by layer and phase, and that the FLOPs
 // of a dense layer can be told apart.
 func TestLabels(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "net", models.MLP(9), Config{})
 	p, err := n.epochProgram(load(t, n, "d", digits(20, n.model.Input, 1)), n.plainSteps(4, 1))

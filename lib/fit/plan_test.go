@@ -10,6 +10,7 @@ import (
 // TestPlanOnce holds that each training decides its plan once, and what looks at the net
 // without training it decides none.
 func TestPlanOnce(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	n := attach(t, s, "net", small(), Config{FirstLook: true})

@@ -51,6 +51,7 @@ func toFile(t *testing.T, path string, all []Tensor) {
 // TestPyTorchBiases holds that nn.LSTM finds both of its biases in a file, and that
 // ours are their sum, or the one that is there.
 func TestPyTorchBiases(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := models.Net{Name: "lstm", Input: []int{7, 2}, Layers: []models.Layer{models.LSTM{Name: "l", Units: 3}}}
 	n := attach(t, s, "net", net, Config{FirstLook: true})
@@ -119,6 +120,7 @@ var pytorchNetsJSON []byte
 // sequences are read in both directions return with PyTorch's weights what PyTorch's do, and that
 // these are saved as they were.
 func TestPyTorchNets(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	conv := models.Conv2D{Name: "conv", Channels: 3, Kernel: 3}
 	dense := func(name string, units int) models.Layer { return models.Dense{Name: name, Units: units} }
@@ -271,6 +273,7 @@ func (ownLayer) Apply(_ *model.Scope, x *graph.Node) *graph.Node { return graph.
 // TestPyTorchMark: a file of Gaiden from before files said in which order vectors are is refused
 // where that matters, one of another program is not.
 func TestPyTorchMark(t *testing.T) {
+	t.Parallel()
 	net := models.Net{Name: "mark", Input: []int{2, 2, 3}, Layers: []models.Layer{models.Flatten{}, models.Dense{Name: "fc", Units: 1}}}
 	n, file := attach(t, open(t), "mark", net, Config{FirstLook: true}), filepath.Join(t.TempDir(), "w")
 	if err := n.SaveWeights(file); err != nil {
@@ -313,6 +316,7 @@ func TestPyTorchMark(t *testing.T) {
 // TestPyTorchStacked: layers of PyTorch's stacked LSTM and GRU are those of nets here by a map,
 // with both biases, and are saved as they were.
 func TestPyTorchStacked(t *testing.T) {
+	t.Parallel()
 	n := attach(t, open(t), "stacked", models.Net{Name: "stacked", Input: []int{4, 2}, Layers: []models.Layer{
 		models.Bidirectional{Name: "lstm", Layer: models.LSTM{Units: 2}}, models.GRU{Name: "gru", Units: 2}}}, Config{FirstLook: true})
 	how := weights.Map{Names: []weights.Name{

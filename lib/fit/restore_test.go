@@ -73,6 +73,7 @@ func store(t *testing.T, path string, all ...stored) {
 // and that any other file is refused, with what is wrong in it, before a weight or the
 // optimizer has changed.
 func TestRestoreAllOrNothing(t *testing.T) {
+	t.Parallel()
 	s, ctx := open(t), context.Background()
 	n := attach(t, s, "lin", models.Net{Name: "lin", Input: []int{4}, Layers: []models.Layer{
 		models.Dense{Name: "out", Units: 2}, models.BatchNorm{Name: "bn"}}}, Config{Seed: 1, FirstLook: true})
@@ -183,6 +184,7 @@ func flatWeights(t *testing.T, n *Net) (all []float32) {
 // TestRestoreKeepsOptimizer holds that a file that is refused leaves the optimizer's
 // state and the steps that it has counted.
 func TestRestoreKeepsOptimizer(t *testing.T) {
+	t.Parallel()
 	s, ctx := open(t), context.Background()
 	n := attach(t, s, "net", models.Peaks(), Config{FirstLook: true})
 	data := load(t, n, "d", Data{X: make([]float32, 8), Y: make([]float32, 4)})
@@ -219,6 +221,7 @@ func TestRestoreKeepsOptimizer(t *testing.T) {
 
 // TestRestoreLayers holds that single layers come from a file that has more and less.
 func TestRestoreLayers(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := models.Net{Name: "two", Input: []int{2}, Layers: []models.Layer{models.Dense{Name: "f1", Units: 2}, models.Dense{Name: "f10", Units: 2}, models.Dense{Name: "out", Units: 1}}}
 	n := attach(t, s, "two", net, Config{Seed: 1, FirstLook: true})
@@ -248,6 +251,7 @@ func TestRestoreLayers(t *testing.T) {
 
 // TestRestoreShards holds that a directory of several files with their index is read.
 func TestRestoreShards(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "lin", models.Net{Name: "lin", Input: []int{2}, Layers: []models.Layer{models.Dense{Name: "out", Units: 1}}}, Config{FirstLook: true})
 	dir := t.TempDir()

@@ -19,6 +19,7 @@ import (
 // TestSafetensors holds that weights come back from a file, and that PyTorch
 // finds its own names and layouts there.
 func TestSafetensors(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	for i, tt := range tiny() {
@@ -55,6 +56,7 @@ func TestSafetensors(t *testing.T) {
 
 // TestPyTorchNames holds the layouts of each kind of layer.
 func TestPyTorchNames(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "net", models.Net{Name: "net", Input: []int{4, 4, 2}, Layers: []models.Layer{
 		models.Conv2D{Name: "c", Channels: 3, Kernel: 3}, models.BatchNorm{Name: "bn"},
@@ -112,6 +114,7 @@ func TestPyTorchNames(t *testing.T) {
 // TestPyTorchParts holds the names and layouts of a depthwise convolution, which is a grouped one
 // in PyTorch, and of layers in a net of parts.
 func TestPyTorchParts(t *testing.T) {
+	t.Parallel()
 	part := func(name string) models.Net {
 		return models.Net{Name: name, Input: []int{4, 4, 3}, Layers: []models.Layer{
 			models.DepthwiseConv2D{Name: "dw", Kernel: 2}, models.Flatten{}, models.Dense{Name: "fc", Units: 2}}}
@@ -147,6 +150,7 @@ func TestPyTorchParts(t *testing.T) {
 }
 
 func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "net", models.Peaks(), Config{})
 	other := attach(t, s, "other", models.MLP(3), Config{})
@@ -173,6 +177,7 @@ func TestRestoreRefuses(t *testing.T) {
 
 // TestSaveTargets: Save writes as package files does, whose tests have the rest.
 func TestSaveTargets(t *testing.T) {
+	t.Parallel()
 	n := attach(t, open(t), "net", models.Peaks(), Config{})
 	dir := t.TempDir()
 	defer syscall.Umask(syscall.Umask(0o027))

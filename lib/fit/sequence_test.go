@@ -234,6 +234,7 @@ func TestClippedSteps(t *testing.T) {
 
 // TestAllPadding holds that examples which are padding alone train a net to finite numbers.
 func TestAllPadding(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	x := make([][]int32, 8)
 	for i := range x {

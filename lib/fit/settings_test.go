@@ -24,6 +24,7 @@ func linear(units int) models.Net {
 // TestSettings holds that each setting of a net that means nothing, or that has no use, is
 // refused by its name when the net is first used.
 func TestSettings(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	nan, inf := math.NaN(), math.Inf(1)
 	of := func(o optim.Optimizer) Config { return Config{Optimizer: o} }
@@ -67,6 +68,7 @@ func TestSettings(t *testing.T) {
 // TestEveryNumber holds that no number of any setting can be senseless without an error
 // that names it.
 func TestEveryNumber(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "net", linear(2), Config{FirstLook: true})
 	labels := load(t, n, "labels", Data{X: make([]float32, 8), Y: []int32{0, 1, 0, 1}})
@@ -103,6 +105,7 @@ func (custom) Update(rate, t, w, g *graph.Node, m []*graph.Node) (*graph.Node, [
 
 // TestTrainSettings holds the same of a run, of Train and of a job.
 func TestTrainSettings(t *testing.T) {
+	t.Parallel()
 	s, ctx := open(t), context.Background()
 	n := attach(t, s, "net", linear(2), Config{FirstLook: true})
 	labels := load(t, n, "labels", Data{X: make([]float32, 8), Y: []int32{0, 1, 0, 1}})

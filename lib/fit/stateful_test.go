@@ -37,6 +37,7 @@ func statefulData() Data {
 // TestStateful holds that truncated backpropagation through time is PyTorch's,
 // with and without a reset before each epoch, and with padding.
 func TestStateful(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	type result struct{ Losses, H, C, Recurrent []float64 }
@@ -97,6 +98,7 @@ func TestStateful(t *testing.T) {
 // TestStatefulPhases holds that a step in phases carries the state on as the
 // epoch program does, and that testing leaves it alone.
 func TestStatefulPhases(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	var want []float32
@@ -134,6 +136,7 @@ func TestStatefulPhases(t *testing.T) {
 // TestStatefulRefused holds what is said to batches that do not continue each
 // other, and that the number of sequences is no part of the architecture.
 func TestStatefulRefused(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	n := attach(t, s, "net", pieces(6, 4), Config{FirstLook: true})

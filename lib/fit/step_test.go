@@ -22,6 +22,7 @@ import (
 // TestStepIsUsual holds that a step of your own that minimizes the loss of the net is the
 // step without it: the same losses and weights, in a call and in a job.
 func TestStepIsUsual(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	usual := func(s *step.Step) { s.Minimize(losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y)) }
 	net := body()
@@ -106,6 +107,7 @@ func gan() (models.Net, Config) {
 // TestGAN holds that two nets with two losses learn: what the generator makes comes to lie
 // where the examples do; twice alike from one seed; and that a part predicts by itself.
 func TestGAN(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	points := make([]float32, 2*256)
 	for i := range 256 {
@@ -173,6 +175,7 @@ func second[T any](_ T, err error) error { return err }
 // TestPhysics holds that second derivatives by the net's input train it: u″ = -u with
 // u(0) = 0 and u′(0) = 1 has the solution sin.
 func TestPhysics(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := models.Net{Name: "u", Input: []int{1}, Layers: []models.Layer{models.Dense{Units: 24, Act: Tanh}, models.Dense{Units: 24, Act: Tanh}, models.Dense{Name: "u", Units: 1}}}
 	n := attach(t, s, "pinn", net, Config{Seed: 1, Optimizer: optim.Adam{LearningRate: 5e-3}, Step: func(s *step.Step) {
@@ -207,6 +210,7 @@ func TestPhysics(t *testing.T) {
 // TestFollow holds that a frozen part takes its share of another one's new weights in each
 // step, the means of its batch norms too, and that Evaluate changes nothing.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	part := func(name string) models.Net {
 		return models.Net{Name: name, Input: []int{6}, Layers: []models.Layer{models.Dense{Name: "dense", Units: 3}, models.BatchNorm{Name: "norm"}}}
@@ -243,6 +247,7 @@ func TestFollow(t *testing.T) {
 
 // TestPartsOfInputs holds that a net of parts takes examples of several arrays, integers among them.
 func TestPartsOfInputs(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	one := func(name string) models.Net {
 		return models.Net{Name: name, Input: []int{2}, Layers: []models.Layer{models.Dense{Name: "w", Units: 3, Init: models.Fill(0.5)}}}
@@ -280,6 +285,7 @@ func TestPartsOfInputs(t *testing.T) {
 // TestStepCounts holds that an optimizer that is used several times in a step counts its own
 // steps, as PyTorch's do: two of Adam in one step are two.
 func TestStepCounts(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := models.Net{Name: "w", Input: []int{1}, Layers: []models.Layer{models.Dense{Name: "w", Units: 1}}}
 	loss := func(s *step.Step) *Node { return ReduceAllMean(Square(Sub(s.Forward(s.X), s.Y))) }
@@ -303,6 +309,7 @@ func TestStepCounts(t *testing.T) {
 // TestStepNotFinite holds that a step of your own whose loss is no number ends the run, with the
 // example that is to blame and the weights from before.
 func TestStepNotFinite(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	m, c := gan()
 	n := attach(t, s, "gan", m, c)
@@ -329,6 +336,7 @@ func TestStepNotFinite(t *testing.T) {
 // TestStepValues holds that V has numbers of any sign for a step of your own, such as rewards of at
 // most 0, one or several an example, with targets or without, also in a set that is found.
 func TestStepValues(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for width := 1; width <= 2; width++ {
 		net := models.Net{Input: []int{1}, Layers: []models.Layer{models.Dense{Name: "d", Units: width, NoBias: true, Init: models.Fill(0)}}}
@@ -359,6 +367,7 @@ func TestStepValues(t *testing.T) {
 
 // TestStepRefused holds what is said of a step that means nothing, before anything is trained.
 func TestStepRefused(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for name, tt := range map[string]struct {
 		of   func(*step.Step)
@@ -401,6 +410,7 @@ func TestStepRefused(t *testing.T) {
 // TestMinimizeTwice holds that a loss after a step of others sees their new weights, and has no
 // gradient by way of that step.
 func TestMinimizeTwice(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	one := func(name string, weight float64) models.Net {
 		return models.Net{Name: name, Input: []int{1}, Layers: []models.Layer{models.Dense{Name: "d", Units: 1, NoBias: true, Init: models.Fill(weight)}}}
@@ -422,6 +432,7 @@ func TestMinimizeTwice(t *testing.T) {
 
 // TestPartOfList holds that the layers of a list, one after the other, are the net.
 func TestPartOfList(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := models.Net{Name: "list", Input: []int{5}, Layers: []models.Layer{
 		models.Embedding{Name: "tokens", Vocab: 7, Units: 6}, models.LSTM{Name: "lstm", Units: 4}, models.LastStep{}, models.BatchNorm{Name: "norm"}, models.Dense{Name: "head", Units: 3}}}

@@ -20,6 +20,7 @@ import (
 // TestFeedForward holds which nets are matrix multiplications alone, and that their steps
 // have many FLOPs a byte: the FCN's, also with Adam.
 func TestFeedForward(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for _, tt := range []struct {
 		name          string

@@ -42,6 +42,7 @@ func streamOf(t testing.TB, n *Net, all iter.Seq2[Data, error], buffer int) *Set
 // TestStreamEqualsSet holds that a stream in order gives the numbers of the same examples
 // from a set, whatever the sizes in which they come, and with all forms of steps.
 func TestStreamEqualsSet(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	for _, tt := range []struct {
 		name    string
@@ -123,6 +124,7 @@ func TestStreamEqualsSet(t *testing.T) {
 // TestStreamShuffles holds that the seed decides the order of a buffer, and that each
 // example counts once in an epoch.
 func TestStreamShuffles(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	d := digits(60, []int{16}, 1)
 	run := func(name string, seed int64) *History {
@@ -174,6 +176,7 @@ func TestStreamShuffles(t *testing.T) {
 // TestStreamOverlaps holds that a block is uploaded while the steps of the one before it
 // run, and that the devices do not wait for an iterator that is fast.
 func TestStreamOverlaps(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "net", models.MLP(64), Config{FirstLook: true})
 	d := digits(2000, n.model.Input, 1)
@@ -201,6 +204,7 @@ func TestStreamOverlaps(t *testing.T) {
 // TestStreamGoesOn: an iterator that ignores what yield returns is an error that says so, and
 // hides none of another kind.
 func TestStreamGoesOn(t *testing.T) {
+	t.Parallel()
 	n := attach(t, open(t), "net", small(), Config{})
 	d := digits(10, n.model.Input, 1)
 	item := func(y []int32) Data { return Data{X: d.X, Y: y} }
@@ -239,6 +243,7 @@ func TestStreamGoesOn(t *testing.T) {
 // TestStreamFaults holds what a run does whose iterator fails: the error says what and where,
 // and the steps that were done count.
 func TestStreamFaults(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	broken := errors.New("disk is on fire")
 	d := digits(40, []int{16}, 1)
@@ -332,6 +337,7 @@ func TestStreamFaults(t *testing.T) {
 // TestStreamStops holds that a run that is stopped while an iterator waits ends at once, with
 // the steps that were done.
 func TestStreamStops(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	d := digits(20, []int{16}, 1)
 	ctx, stop := context.WithCancel(t.Context())
@@ -365,6 +371,7 @@ func TestStreamStops(t *testing.T) {
 // TestStreamNotFinite: the example of a stream that ends a training is found on several devices,
 // each of which has only a part of it, as it is on one.
 func TestStreamNotFinite(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	d := digits(120, small().Input, 1)
 	x := make([]float32, len(d.X.([]byte)))

@@ -189,9 +189,6 @@ func (s *Set) ids(a setArray) (low, high int32, err error) {
 	return low, high, nil
 }
 
-// noData is the error of a call without a data set.
-func (n *Net) noData() error { return fmt.Errorf("fit: %s: no data set: want one that Upload, Stream or Data has returned", n.name) }
-
 // Suits is an error where the net cannot be trained on a set.
 func (n *Net) Suits(s *Set) error {
 	n.mu.Lock()
@@ -205,7 +202,7 @@ func (n *Net) Suits(s *Set) error {
 // fits proves that a set from anywhere fits the net.
 func (n *Net) fits(s *Set) error {
 	if s == nil || len(s.arrays) == 0 {
-		return n.noData()
+		return fmt.Errorf("fit: %s: no data set: want one that Upload, Stream or Data has returned", n.name)
 	}
 	if err := n.fitsInputs(s); err != nil {
 		return err

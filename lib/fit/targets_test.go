@@ -15,6 +15,7 @@ import (
 // TestTargets holds which targets each loss takes, as what, and that others are refused at
 // Load with what was got and what is wanted.
 func TestTargets(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	type class int16
@@ -117,6 +118,7 @@ func TestTargets(t *testing.T) {
 // TestTargetsOfOthers holds that a set that was loaded for another loss is refused by each
 // use that would measure it.
 func TestTargetsOfOthers(t *testing.T) {
+	t.Parallel()
 	s, ctx := open(t), context.Background()
 	of := func(l losses.Loss) *Net { return attach(t, s, "net", linear(2), Config{Loss: l, FirstLook: true}) }
 	x := make([]float32, 4)
@@ -150,6 +152,7 @@ func TestTargetsOfOthers(t *testing.T) {
 // TestUnseen holds that what has weight 0 counts nothing: not a target that is no number,
 // nor a batch in which nothing has a weight, in Test, Train, a job and phases.
 func TestUnseen(t *testing.T) {
+	t.Parallel()
 	s, ctx := open(t), context.Background()
 	nan := float32(math.NaN())
 	for _, loss := range []losses.Loss{losses.Visibility{}, losses.Visibility{Explicit: true}} {
@@ -218,6 +221,7 @@ func TestUnseen(t *testing.T) {
 // TestNaNValidation holds that a run that ends by a validation's loss that is no number
 // says so.
 func TestNaNValidation(t *testing.T) {
+	t.Parallel()
 	s, ctx := open(t), context.Background()
 	n := attach(t, s, "net", linear(2), Config{Seed: 1, FirstLook: true})
 	data := load(t, n, "d", Data{X: []float32{1, 2, 3, 4}, Y: []int32{0, 1}})

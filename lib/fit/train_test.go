@@ -34,6 +34,7 @@ func small() models.Net {
 // TestSameSeed holds that a seed decides every loss, bit for bit, however a run
 // is cut into chunks or calls.
 func TestSameSeed(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	losses := func(name string, seed int64, calls int) []float32 {
@@ -176,6 +177,7 @@ func TestOutlives(t *testing.T) {
 // TestArchitecture holds that another net under the same name is refused until
 // Reset, and that another optimizer is not.
 func TestArchitecture(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	n := attach(t, s, "cnn", small(), Config{FirstLook: true})
@@ -274,7 +276,7 @@ func TestDropped(t *testing.T) {
 	if _, err := n.Fit(data, Train{Batch: 5}); err != nil { // which finds the pace
 		t.Fatal(err)
 	}
-	chunks := func() (runs int64) { // other programs shuffle
+	chunks := func() (runs int64) { // of all sessions of the worker; other programs shuffle
 		all, err := s.Ask(wire.AskBody{Verb: wire.Programs})
 		if err != nil {
 			t.Fatal(err)
@@ -307,6 +309,7 @@ func TestDropped(t *testing.T) {
 
 // TestEarlyStop holds threshold and patience.
 func TestEarlyStop(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	n := attach(t, s, "cnn", small(), Config{})
 	data := load(t, n, "bars", digits(100, n.model.Input, 1))
@@ -323,6 +326,7 @@ func TestEarlyStop(t *testing.T) {
 // TestWild holds that devices which share a batch, and look at their gradients only,
 // do not take a step that might make weights infinite, however small these are.
 func TestWild(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	n := attach(t, s, "net", small(), Config{Optimizer: optim.SGD{Momentum: 0.9}, Devices: 2, AllDevices: true, FirstLook: true})
@@ -350,6 +354,7 @@ func TestWild(t *testing.T) {
 // TestPartialBatch holds that the mean loss of an epoch is that over real
 // examples, and so is Test's.
 func TestPartialBatch(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	ctx := context.Background()
 	net := small()

@@ -29,10 +29,10 @@ type tuner struct {
 }
 
 func (t tuner) run(ctx context.Context) (done int, err error) {
-	if err := os.MkdirAll(requestDir(), 0o700); err != nil {
-		return 0, fmt.Errorf("fit: no place for what is left to be tuned: %w", err)
+	var lock *os.File
+	if err = os.MkdirAll(requestDir(), 0o700); err == nil {
+		lock, err = wire.OpenOwn(filepath.Join(requestDir(), "lock"), os.O_CREATE|os.O_RDWR)
 	}
-	lock, err := wire.OpenOwn(filepath.Join(requestDir(), "lock"), os.O_CREATE|os.O_RDWR)
 	if err != nil {
 		return 0, fmt.Errorf("fit: no place for what is left to be tuned: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 // TestWeights holds that a weight of 2 is the example twice, and of 0 none, for labels and
 // numbers: the same loss, and the same weights after a step.
 func TestWeights(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	x := []float32{1, 2, -1, 0.5, 3, 1}
 	twice := []float32{1, 2, -1, 0.5, -1, 0.5}
@@ -70,6 +71,7 @@ func TestWeights(t *testing.T) {
 
 // TestSequences holds that nets learn with CTC and by contrast, in bfloat16 too.
 func TestSequences(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	r := digits(64, []int{6}, 1)
 	labels := r.Y.([]int32)

@@ -38,6 +38,7 @@ var (
 // TestMap holds that variables are found by a map's mappedNames, parts and layouts, whatever type
 // the file has, and written back with them.
 func TestMap(t *testing.T) {
+	t.Parallel()
 	n := attach(t, open(t), "net", mapped, Config{FirstLook: true})
 	dir := t.TempDir()
 	store(t, dir+"/in.safetensors", file...)
@@ -79,6 +80,7 @@ func TestMap(t *testing.T) {
 
 // TestMapParts holds what is loaded of a file that fits in part, and what is said of the rest.
 func TestMapParts(t *testing.T) {
+	t.Parallel()
 	n := attach(t, open(t), "net", mapped, Config{FirstLook: true})
 	first := flatWeights(t, n)
 	change := func(at int, to ...stored) []stored { return slices.Concat(file[:at], to, file[at+1:]) }
@@ -154,6 +156,7 @@ func TestMapParts(t *testing.T) {
 // TestAdapted holds that LoRA and Int8 of no layer are refused, that a net with them has no
 // kernels that would leave them out, and that a new LoRA changes nothing.
 func TestAdapted(t *testing.T) {
+	t.Parallel()
 	s := open(t)
 	net := models.Net{Name: "two", Input: []int{3}, Layers: []models.Layer{models.Dense{Name: "a", Units: 4, Act: models.ReLU}, models.Dense{Name: "b", Units: 2}}}
 	x := []float32{1, -2, 3, 0.5, 0.25, -1}

@@ -17,8 +17,8 @@ import (
 	"gaiden/lib/engine/wire"
 )
 
-// DefaultHistorySize is how many cells the history keeps.
-const DefaultHistorySize = 10_000
+// historySize is how many cells the history keeps.
+const historySize = 10_000
 
 // lineLimit is the longest line of a history file that is read.
 const lineLimit = 64 << 20 // bytes
@@ -46,9 +46,6 @@ type history struct {
 // openHistory reads the file, if there is one, shortens it if it has grown long,
 // and begins a session. With an error comes a history that works in memory.
 func openHistory(path string, size int) (*history, error) {
-	if size <= 0 {
-		size = DefaultHistorySize
-	}
 	h := &history{path: path, size: size, session: 1}
 	if path == "" {
 		return h, nil

@@ -15,7 +15,7 @@ import (
 func TestHistoryFind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "history.jsonl")
 	for session, cells := range []([]string){{"a1", "a2", "a3"}, {"b1", "a2"}, {"x := 1", "c2\nmore", "x := 1"}} {
-		h, err := openHistory(path, 0)
+		h, err := openHistory(path, historySize)
 		if err != nil || h.session != session+1 {
 			t.Fatalf("session is %d, %v, want %d", h.session, err, session+1)
 		}
@@ -104,7 +104,7 @@ func TestHistoryDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want := 2; want < 4; want++ {
-		h, err := openHistory(path, 0)
+		h, err := openHistory(path, historySize)
 		if err != nil || h.session != want {
 			t.Fatalf("session is %d, %v, want %d", h.session, err, want)
 		}
@@ -122,7 +122,7 @@ func TestHistoryUnwritable(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, err := openHistory(filepath.Join(file, "h"), 0)
+	h, err := openHistory(filepath.Join(file, "h"), historySize)
 	if err == nil {
 		t.Error("a history below a file opens, want an error")
 	}

@@ -18,9 +18,6 @@ type Options struct {
 	// made. Several kernels may share it. Empty keeps them in memory.
 	History string
 
-	// HistorySize is how many cells are kept; 0 means DefaultHistorySize.
-	HistorySize int
-
 	// WithParent ends the kernel when the process that started it has ended,
 	// so that a killed Jupyter leaves no kernel behind.
 	WithParent bool
@@ -53,7 +50,7 @@ func Serve(ctx context.Context, connection Connection, interpreter Interpreter, 
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	h, err := openHistory(opts.History, opts.HistorySize)
+	h, err := openHistory(opts.History, historySize)
 	if err != nil {
 		log.Warn("history is kept in memory only", "error", err)
 	}

@@ -67,17 +67,16 @@ func (s *space) jobMoments() map[string]jobMoment {
 	return m
 }
 
-// busyJobs are the jobs of a space that change its arrays now.
-func (s *space) busyJobs(w *Worker) []string {
+// refuseBusy is an error where a job changes the arrays of a space now.
+func (s *space) refuseBusy(w *Worker) *wire.Error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var l []string
 	for n, j := range s.jobs {
 		if j.state == wire.JobRuns {
-			l = append(l, n)
+			return wire.Errorf(wire.Invalid, "job %s changes the arrays of notebook %q", n, s.name).WithHint("pause or stop it first")
 		}
 	}
-	return l
+	return nil
 }
 
 // begin makes a loop ready and starts it.

@@ -57,15 +57,13 @@ func Find() (Plugin, error) {
 func choose() (Plugin, error) {
 	want := os.Getenv("GAIDEN_DEVICE")
 	device, ordinal, _ := strings.Cut(want, ":")
-	switch device {
-	case "", "cpu", "cuda":
-	default:
-		return Plugin{}, wire.Errorf(wire.Invalid, "GAIDEN_DEVICE is %q: want cpu, cuda or cuda:N", want)
-	}
+	known := device == "" || device == "cpu" || device == "cuda"
 	if ordinal != "" {
-		if n, err := strconv.Atoi(ordinal); err != nil || n < 0 || device != "cuda" {
-			return Plugin{}, wire.Errorf(wire.Invalid, "GAIDEN_DEVICE is %q: want cpu, cuda or cuda:N", want)
-		}
+		n, err := strconv.Atoi(ordinal)
+		known = device == "cuda" && err == nil && n >= 0
+	}
+	if !known {
+		return Plugin{}, wire.Errorf(wire.Invalid, "GAIDEN_DEVICE is %q: want cpu, cuda or cuda:N", want)
 	}
 	share, err := memoryFraction()
 	if err != nil {

@@ -56,8 +56,8 @@ func (c *conn) rollback(s *space, word, prefix string) (*wire.AnswerBody, error)
 	if why != nil {
 		return nil, why
 	}
-	if l := s.busyJobs(w); len(l) > 0 {
-		return nil, wire.Errorf(wire.Invalid, "job %s changes the arrays of notebook %q", l[0], s.name).WithHint("pause or stop it first")
+	if why := s.refuseBusy(w); why != nil {
+		return nil, why
 	}
 	unsaved, err := c.saveFirst(s, r, prefix)
 	if err != nil {

@@ -142,8 +142,8 @@ func (w *Worker) spare() bool {
 // cell that has changed some. It can be undone like a cell.
 func (c *conn) undoCell(s *space) (*wire.AnswerBody, *wire.Error) {
 	w := c.w
-	if l := s.busyJobs(w); len(l) > 0 {
-		return nil, wire.Errorf(wire.Invalid, "job %s changes the arrays of notebook %q", l[0], s.name).WithHint("pause or stop it first")
+	if why := s.refuseBusy(w); why != nil {
+		return nil, why
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

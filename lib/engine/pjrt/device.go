@@ -64,18 +64,14 @@ func (d *Device) Attributes() (map[string]any, error) {
 	return readNamed(w[1], w[0]), nil
 }
 
-// MemoryStats are a device's memory figures, in bytes but for Allocations. -1
-// stands for a figure that the plugin does not give.
+// MemoryStats are a device's memory figures, in bytes. -1 stands for a figure that the
+// plugin does not give.
 type MemoryStats struct {
-	InUse        int64 // by arrays and programs
-	Peak         int64 // the most InUse has been
-	Limit        int64 // the most InUse can be
-	Pool         int64 // held by the allocator, used or not
-	PeakPool     int64
-	Reserved     int64
-	LargestFree  int64 // the largest array that fits without a gap
-	LargestAlloc int64 // the largest array so far
-	Allocations  int64 // number of allocations so far
+	InUse       int64 // by arrays and programs
+	Peak        int64 // the most InUse has been
+	Limit       int64 // the most InUse can be
+	Pool        int64 // held by the allocator, used or not
+	LargestFree int64 // the largest array that fits without a gap
 }
 
 // Memory reads the memory figures. The CPU plugin has none: the error is
@@ -102,6 +98,5 @@ func (d *Device) Memory() (MemoryStats, error) {
 		}
 		return a.pairs[i].figure
 	}
-	return MemoryStats{InUse: a.inUse, Peak: figure(0), Allocations: figure(1), LargestAlloc: figure(2), Limit: figure(3), Reserved: figure(4),
-		LargestFree: figure(7), Pool: figure(8), PeakPool: figure(9)}, nil
+	return MemoryStats{InUse: a.inUse, Peak: figure(0), Limit: figure(3), LargestFree: figure(7), Pool: figure(8)}, nil
 }

@@ -101,6 +101,7 @@ func TestMatmul(t *testing.T) {
 // TestMatmuls holds gradients of several matmuls of one x, and those of a loss with a gradient in
 // it, to those of each matmul.
 func TestMatmuls(t *testing.T) {
+	t.Parallel()
 	backend := cpu(t)
 	got := MustExecOnceN(backend, func(g *Graph) []*Node {
 		wave := func(step float64, dims ...int) *Node {

@@ -148,6 +148,7 @@ var average = models.Scan{Name: "l", State: [][]int{{4}}, Cell: func(scope *mode
 // TestLayers holds values and gradients of layers to PyTorch's: in GoMLX's own
 // operations, and as they are lowered.
 func TestLayers(t *testing.T) {
+	t.Parallel()
 	backend := cpu(t)
 	plain, err := gobackend.New("")
 	if err != nil {
@@ -169,6 +170,7 @@ func TestLayers(t *testing.T) {
 	}
 	for name, tt := range layerCases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for _, b := range []struct {
 				name     string
 				backend  compute.Backend

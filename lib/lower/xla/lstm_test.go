@@ -3,6 +3,11 @@ package xla
 import (
 	"fmt"
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gomlx/compute"
@@ -16,13 +21,31 @@ import (
 	"gaiden/lib/session"
 )
 
+func TestMain(m *testing.M) {
+	devicetest.FirstLook()
+	code := m.Run()
+	if server.socket != "" {
+		os.RemoveAll(filepath.Dir(server.socket))
+	}
+	os.Exit(code)
+}
+
+// server is one worker for all tests.
+var server struct {
+	sync.Once
+	socket string
+	err    error
+}
+
 // cpu is XLA, by a session in this process: the Go backend has no DynamicSlice.
 func cpu(t *testing.T) compute.Backend {
-	socket, err := devicetest.Worker(devicetest.Plugin(t), session.Version, 1)
-	if err != nil {
-		t.Fatal(err)
+	t.Helper()
+	plugin := devicetest.Plugin(t)
+	server.Do(func() { server.socket, server.err = devicetest.Worker(plugin, session.Version, 1) })
+	if server.err != nil {
+		t.Fatal(server.err)
 	}
-	s, err := session.Config{Socket: socket, NoStart: true}.Open()
+	s, err := session.Config{Socket: server.socket, Space: t.Name(), NoStart: true}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +64,7 @@ func (l lowered) Lowering() models.Lowering { return l.lowering }
 // TestScan holds that the two ways of the gradient, with what the gates got kept and
 // computed again, give the same outputs, cells and gradients.
 func TestScan(t *testing.T) {
+	t.Parallel()
 	backend := cpu(t)
 	for _, length := range []int{1, 2, 7} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
@@ -82,9 +106,18 @@ func TestScan(t *testing.T) {
 }
 
 // TestScanNaN holds that a number that is none stays so, in its sequence and in no
-// other: what XLA's CPU compiler makes of a function may lose it (see greatest).
+// other: what XLA's CPU compiler makes of a function may lose it as it optimizes.
 func TestScanNaN(t *testing.T) {
+	t.Parallel()
 	backend := cpu(t)
+	if flags := "--xla_backend_optimization_level=3"; os.Getenv("XLA_FLAGS") != flags {
+		again := exec.Command("/proc/self/exe", "-test.run=^TestScanNaN$", "-test.v")
+		again.Env = append(os.Environ(), "XLA_FLAGS="+flags)
+		if out, err := again.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestScanNaN/") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
 	for _, keep := range []bool{true, false} {
 		for _, u := range []int{3, 64} {
 			t.Run(fmt.Sprint(keep, u), func(t *testing.T) {
@@ -129,6 +162,7 @@ func TestScanNaN(t *testing.T) {
 // written out, both ways. In bfloat16 the way back of each has numbers that no other
 // closure of the graph may use.
 func TestRecurrence(t *testing.T) {
+	t.Parallel()
 	backend := cpu(t)
 	const n, length, u = 3, 4, 2
 	for _, tt := range []struct {

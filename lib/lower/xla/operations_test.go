@@ -166,6 +166,7 @@ func kernel(x *Node, dims ...int) *Node {
 // TestTies holds the gradients of equal maxima to PyTorch's amax, and those at a corner to what
 // the functions that are made of them have.
 func TestTies(t *testing.T) {
+	t.Parallel()
 	backend := cpu(t)
 	for name, tt := range map[string]struct {
 		of      func(x *Node) *Node
@@ -319,6 +320,7 @@ func pool(window int) func(x *Node) *Node {
 
 // TestDifferentiable holds the gradients of operations to finite differences.
 func TestDifferentiable(t *testing.T) {
+	t.Parallel()
 	backend := cpu(t)
 	const n = 24
 	x := make([]float64, n)

@@ -79,6 +79,7 @@ func TestSecondGradients(t *testing.T) {
 
 // TestFrozenNorm holds the gradients of a batch norm with kept means to those of its formula.
 func TestFrozenNorm(t *testing.T) {
+	t.Parallel()
 	x, scale, offset, v := []float32{1, -2, 3, 0.5, 2, 4}, []float32{2, 3}, []float32{1, -1}, []float32{1, 2, 3, 4, 5, 6}
 	mean, variance := []float32{0.5, -1}, []float32{4, 0.25}
 	out := MustExecOnceN(cpu(t), func(l []*Node) []*Node {

@@ -17,6 +17,7 @@ import (
 // TestScanCells holds gradients of users' cells to those that GoMLX derives of the unrolled
 // cell.
 func TestScanCells(t *testing.T) {
+	t.Parallel()
 	backend := cpu(t)
 	plain, err := gobackend.New("")
 	if err != nil {

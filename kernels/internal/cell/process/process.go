@@ -5,7 +5,6 @@
 package process
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -63,12 +62,11 @@ type Command struct {
 	// Stopping is called before a program is interrupted, unless it ends before;
 	// nil = nothing is to be done. ended is closed when the program has ended.
 	Stopping func(ended <-chan struct{})
-
-	// Grace is how long the program may take to obey an interrupt; 0 = 1.5 s,
-	// so that a program that does not is gone, and all is tidied up behind it,
-	// within two.
-	Grace time.Duration
 }
+
+// grace is how long a program may take to obey an interrupt: one that does not is gone, and
+// all is tidied up behind it, within two seconds.
+const grace = 1500 * time.Millisecond
 
 // An Exit says how a program ended.
 type Exit struct {
@@ -93,7 +91,7 @@ func (e *DirectoryError) Hint() string {
 }
 
 // Run starts the program and waits for its end. When ctx ends, the program's
-// group is interrupted, and killed after Grace; whatever is left then is killed
+// group is interrupted, and killed after grace; whatever is left then is killed
 // as well. The error says why the program could not be started.
 func (c *Command) Run(ctx context.Context) (Exit, error) {
 	r := &running{Command: c, ended: make(chan struct{})}
@@ -275,7 +273,7 @@ func (r *running) wait(ctx context.Context) (interrupted bool) {
 	syscall.Kill(-pid, syscall.SIGINT)
 	select {
 	case <-r.ended:
-	case <-time.After(cmp.Or(r.Grace, 1500*time.Millisecond)):
+	case <-time.After(grace):
 		syscall.Kill(-pid, syscall.SIGKILL)
 		<-r.ended
 	}

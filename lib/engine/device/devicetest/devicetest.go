@@ -51,6 +51,18 @@ func Play(version string, more map[string]func() error) {
 	os.Exit(0)
 }
 
+// FirstLook has XLA optimize no program of this process, and of those that it starts, but those
+// whose own flags say so: tests compile thousands of programs, and run each for a few steps. XLA
+// reads its flags as a process begins, so the process begins again. Flags of the user's are kept.
+func FirstLook() {
+	if _, own := os.LookupEnv("XLA_FLAGS"); own {
+		return
+	}
+	err := syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), "XLA_FLAGS=--xla_backend_optimization_level=0"))
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
 // Plugin is the file of the XLA plugin. Without one the test is skipped.
 func Plugin(t testing.TB) string {
 	t.Helper()
