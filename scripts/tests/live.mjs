@@ -26,7 +26,7 @@ same := len(seen.Epochs) == len(again.Epochs)
 for i := 0; same && i < len(seen.Epochs); i++ {
 	a, b := seen.Epochs[i], again.Epochs[i]
 	if same = near(a.Train, b.Train) && near(*a.Validation, *b.Validation); !same {
-		fmt.Printf("epoch %d: got %v %v, want %v %v\n", i+1, a.Train, *a.Validation, b.Train, *b.Validation)
+		fmt.Printf("epoch %d: got %v %v, want %v %v\\n", i+1, a.Train, *a.Validation, b.Train, *b.Validation)
 	}
 }
 progress, end := report.Training("undisturbed", nil) // draws curves, however short the training was
