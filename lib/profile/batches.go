@@ -62,7 +62,7 @@ func (p BatchPoint) Variance() float64 {
 func SweepBatches(ctx context.Context, net *fit.Net, data *fit.Set, o SweepOptions) (*Batches, error) {
 	switch {
 	case data == nil:
-		return nil, fmt.Errorf("profile: %s: no data set: load one first, or take one with Synthetic", net.Name())
+		return nil, fmt.Errorf("profile: %s: no data set: want one that Upload, Stream or Data has returned, or one by Synthetic", net.Name())
 	case o.Runs < 0:
 		return nil, fmt.Errorf("profile: %s: got %d runs of each batch, want 1 or more, or 0 for 100", net.Name(), o.Runs)
 	case o.Most < 0:

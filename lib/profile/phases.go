@@ -158,7 +158,7 @@ type measurer struct {
 // until then, marked Partial.
 func Measure(ctx context.Context, net *fit.Net, data *fit.Set, o Options) (*Phases, error) {
 	if data == nil {
-		return nil, fmt.Errorf("profile: %s: no data set: load one first, or take one with Synthetic", net.Name())
+		return nil, fmt.Errorf("profile: %s: no data set: want one that Upload, Stream or Data has returned, or one by Synthetic", net.Name())
 	}
 	if o.Budget < 0 {
 		return nil, fmt.Errorf("profile: %s: got a budget of %v, want more than 0, or 0 for 0.3 s", net.Name(), o.Budget)
