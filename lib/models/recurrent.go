@@ -26,7 +26,9 @@ type Cell func(state []*Node, x *Node) (next []*Node, y *Node)
 //		return []*Node{mean}, mean
 //	}}
 //
-// The cell is called several times while a program is made. It draws no random numbers.
+// The cell may read nodes from outside, such as what an attention looks at. It is called several
+// times while a program is made, so it draws no random numbers, changes no variables and does not
+// call AddLoss.
 type Scan struct {
 	Name  string
 	State [][]int // dimensions of each state of one example; they begin with zeros
