@@ -17,11 +17,13 @@ import (
 	"gaiden/lib/session"
 )
 
-// Batches are all examples in a random order, so many at a time. It panics where size is less
-// than 1.
+// Batches are all examples in a random order, size (1 or more) at a time.
 func (s *Set) Batches(size int) iter.Seq[step.Batch] {
 	if size < 1 {
 		panic(fmt.Errorf("fit: batches of %d examples of %s: want 1 or more", size, s.Name))
+	}
+	if s.stream != nil {
+		panic(fmt.Errorf("fit: batches of %s, which is a stream: want a set from Upload, with as many examples as fit", s.Name))
 	}
 	s.epochs++
 	seed := s.epochs

@@ -101,6 +101,9 @@ func (n *Net) buildLayout() (*model.Store, error) {
 	n.forward = p.FLOPs() / float64(batch)
 	for v := range store.IterVariables() {
 		s := slot{name: strings.TrimPrefix(v.Path(), "/"), path: v.Path(), shape: v.Shape(), trainable: v.Trainable && v.Shape().DType.IsFloat()}
+		if s.trainable && s.shape.DType != dtypes.Float32 {
+			return nil, fmt.Errorf("fit: %s: variable %s is %s: want Float32, which weights are in any precision, and ConvertDType of its value", n.name, s.name, s.shape)
+		}
 		if s.path == rng {
 			s.name, s.trainable = "rng", false
 		}

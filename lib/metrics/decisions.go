@@ -208,7 +208,7 @@ func (m F1) Value(sums []float64) float64 {
 	return decided{}.value(sums, func(hit, wrong, missed float64) (float64, float64) { return 2 * hit, 2*hit + wrong + missed })
 }
 
-// MeanIoU is the mean over the classes of how many of the places that have a class, by the answers
+// MeanIoU is the mean over the classes of how many of the positions that have a class, by the answers
 // or the labels, have it by both (intersection over union, the Jaccard index), as for segmentation:
 // of classes that occur in one or the other. Where targets are 0 and 1, the output's last axis has
 // the classes.

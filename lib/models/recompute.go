@@ -2,6 +2,8 @@ package models
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
@@ -21,7 +23,7 @@ func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 		}
 		return all
 	}
-	added, before := AddedLoss(g), values()
+	added, before, from := AddedLoss(g), values(), g.LastNode().Id()+1
 	y, _ := apply(layer, scope, x, nil)
 	if AddedLoss(g) != added {
 		panic(errors.New("Recompute of a layer that adds to the loss (models.AddLoss), which would count twice: want Recompute false"))
@@ -31,6 +33,11 @@ func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 	for v := range scope.IterVariables() {
 		if v.DType().IsFloat() && v.Trainable {
 			weights, wrt = append(weights, v), append(wrt, v.NodeValue(g))
+		}
+	}
+	for _, outer := range readsOf(scope, []*Node{y}, []*Node{x}, from) {
+		if !slices.Contains(wrt, outer) {
+			panic(fmt.Errorf("Recompute of a layer that reads %s from outside, which would get no gradient: want Recompute false, or StopGradient of what needs none", outer.Shape()))
 		}
 	}
 	return gradient.Define(StopGradient(y), wrt, func(arrived *Node) []*Node {

@@ -3,6 +3,7 @@ package models
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -25,7 +26,9 @@ type Cell func(state []*Node, x *Node) (next []*Node, y *Node)
 //		return []*Node{mean}, mean
 //	}}
 //
-// The cell is called several times while a program is made. It draws no random numbers.
+// The cell may read nodes from outside, such as what an attention looks at. It is called several
+// times while a program is made, so it draws no random numbers, changes no variables and does not
+// call AddLoss.
 type Scan struct {
 	Name  string
 	State [][]int // dimensions of each state of one example; they begin with zeros
@@ -61,14 +64,15 @@ func (l Scan) Apply(scope *model.Scope, x *Node) *Node {
 	return overTime(scope, timeFirst(x), start, func(state []*Node, x *Node) ([]*Node, *Node) { return l.Cell(scope.ResetVisited(), state, x) })
 }
 
-// overTime runs a cell over the time steps of x [length n …], and returns [n length …]. The
-// variables of scope are its weights.
+// overTime runs a cell over the time steps of x [length n …], and returns [n length …]. What the
+// cell reads besides, variables of scope and other nodes, has gradients, too.
 func overTime(scope *model.Scope, x *Node, start []*Node, cell Cell) *Node {
 	g := x.Graph()
 	if c := cacheOf(g); c != nil {
 		return c.scan(scope, timeFirst(x), start, cell)
 	}
-	next, _ := cell(start, Reshape(Slice(x, AxisElem(0)), x.Shape().Dimensions[1:]...)) // makes the variables
+	first := Reshape(Slice(x, AxisElem(0)), x.Shape().Dimensions[1:]...)
+	next, y := cell(start, first) // makes the variables
 	if len(next) != len(start) {
 		panic(fmt.Errorf("the cell returns %d states of %d: want as many", len(next), len(start)))
 	}
@@ -77,12 +81,10 @@ func overTime(scope *model.Scope, x *Node, start []*Node, cell Cell) *Node {
 			panic(fmt.Errorf("the cell makes %s of state %d, which is %s: want the same shape", s.Shape(), i, start[i].Shape()))
 		}
 	}
-	var weights []*Node
-	for v := range scope.IterVariables() {
-		if v.DType().IsFloat() && v.Trainable {
-			weights = append(weights, v.NodeValue(g))
-		}
-	}
+	from := g.LastNode().Id() + 1
+	unchanging(scope, g, func() { next, y = cell(start, first) })
+	weights := readsOf(scope, append(slices.Clone(next), y), append(slices.Clone(start), first), from)
+	apart(weights)
 	at := valuesOf(scope, g) // the gradient is written later, when a step may have set others
 	then := func(state []*Node, x *Node) ([]*Node, *Node) {
 		now := valuesOf(scope, g)
