@@ -36,7 +36,8 @@ func cellCache() string { return filepath.Join(wire.CacheDir(), "cells") }
 func newNotebook() *notebook.Notebook {
 	n := &notebook.Notebook{Library: filepath.Join(wire.DataDir(), "src"), Cache: cellCache(), Linkers: cellCache(), Version: session.Version,
 		Ended: (&aftercare{meter: meter()}).ended, Named: sessionNames, Number: session.CellEnv, Code: session.CodeEnv,
-		Log: newLog(os.Stderr), Tags: []string{"noxla"}, // XLA is in the session, not in the cell
+		Follows: []string{"GAIDEN_SPACE", "GAIDEN_SOCKET"},
+		Log:     newLog(os.Stderr), Tags: []string{"noxla"}, // XLA is in the session, not in the cell
 		Companions: map[string]string{
 			"github.com/gomlx/compute":                "gaiden/lib/session", // compute.New returns the session, which registers itself
 			"github.com/gomlx/gomlx/backends/default": "gaiden/lib/session/gomlxdefault",

@@ -77,6 +77,9 @@ func arraysMagic(_ context.Context, h magic.Host, c magic.Command) error {
 			begin = fmt.Sprintf(" that begin with %.80q", prefix)
 		}
 		fmt.Fprintf(h.Stdout(), "no arrays%s in notebook %q\n", begin, s.Space())
+		if prefix == "" {
+			fmt.Fprintf(h.Stdout(), "    a notebook that was renamed or moved has those of its old path after %%env GAIDEN_SPACE=PATH, without .ipynb\n")
+		}
 		return nil
 	}
 	rows := [][]string{{"name", "type", "size", "device", "owner", "last use", "generation", "saved"}}

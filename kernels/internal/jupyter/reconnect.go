@@ -13,6 +13,7 @@ import (
 // kernel. So the kernel shows all that the page's cells have shown again, in place of it.
 const (
 	resendLimit = 512 << 10       // bytes of one cell's output that are kept for it
+	resendTotal = 8 << 20         // bytes of all, of the newest cells
 	resendTime  = 2 * time.Minute // how long they are kept after the cell's end; servers notice a dead connection after 90 s
 	resendRace  = time.Second     // a cell that ended so lately was running when the server chose how to connect
 )
@@ -38,7 +39,10 @@ type part struct {
 	size    int
 }
 
-const tooLong = "it is more than 512 KiB"
+const (
+	tooLong = "it is more than 512 KiB"
+	tooOld  = "later cells have printed more than 8 MiB"
+)
 
 // add notes a message that was published, whose content has size bytes.
 func (k *kept) add(name string, content fields, size int) {
@@ -89,7 +93,7 @@ func (k *kept) empty() {
 
 func (k *kept) grow(size int) {
 	if k.size += size; k.size > resendLimit {
-		k.parts, k.never = nil, tooLong
+		k.parts, k.size, k.never = nil, 0, tooLong
 	}
 }
 
@@ -113,6 +117,14 @@ func (c *core) keep(o *output) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kept = append(slices.DeleteFunc(c.kept, (*output).old), o)
+	total := 0
+	for _, o := range slices.Backward(c.kept) {
+		o.mu.Lock()
+		if total += o.kept.size; total > resendTotal && len(o.kept.parts) > 0 {
+			o.kept.parts, o.kept.size, o.kept.never = nil, 0, tooOld
+		}
+		o.mu.Unlock()
+	}
 }
 
 // old says whether the cell ended long ago.

@@ -131,3 +131,26 @@ func TestReconnectAtTheEnd(t *testing.T) {
 		t.Errorf("the page's server: got %q, want %q", got, want)
 	}
 }
+
+// TestReconnectTotal: of many cells that print much, the newest are shown again.
+func TestReconnectTotal(t *testing.T) {
+	c, k := kernel(t, map[string]cell{"run": does(func(_ context.Context, out jupyter.Output) {
+		out.Stream("stdout", []byte(strings.Repeat("x", 500<<10)))
+	})})
+	var ids []string
+	for range 20 {
+		ids = append(ids, sent(t, c, jupyter.Shell, "execute_request", object{"code": "run"}))
+	}
+	if _, err := c.Wait(within(t), ids[19]); err != nil {
+		t.Fatal(err)
+	}
+	server := jupytertest.Connect(t, k.Connection)
+	server.Session = c.Session
+	ask := func() { answered(t, server, jupyter.Shell, "kernel_info_request", nil) }
+	if got := again(t, c, ids[19], ask); len(got) != 3 || !strings.HasPrefix(got[1], `stream {"name":"stdout","text":"xxx`) {
+		t.Errorf("the newest: got %.80q, want its text", got)
+	}
+	if got := again(t, c, ids[0], ask); len(got) != 2 || !strings.Contains(got[0], "later cells have printed more than 8 MiB") || got[1] != `status {"execution_state":"idle"}` {
+		t.Errorf("the oldest: got %.200q, want why it has no text", got)
+	}
+}

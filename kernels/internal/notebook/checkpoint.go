@@ -34,6 +34,7 @@ func (c *Checkpoint) Restore() {
 	c.n.mu.Lock()
 	defer c.n.mu.Unlock()
 	c.n.env, c.n.before = maps.Clone(c.env), c.before
+	c.n.follow()
 }
 
 // Release frees what the checkpoint holds.

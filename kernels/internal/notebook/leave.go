@@ -29,10 +29,12 @@ func (n *Notebook) adopt(file string) {
 		case len(f) == 3 && f[0] == "set":
 			n.mu.Lock()
 			n.env[f[1]] = &f[2]
+			n.follow()
 			n.mu.Unlock()
 		case len(f) == 2 && f[0] == "unset":
 			n.mu.Lock()
 			n.env[f[1]] = nil
+			n.follow()
 			n.mu.Unlock()
 		}
 	}
@@ -46,6 +48,30 @@ func (n *Notebook) move(dir string) {
 	n.building.Lock()
 	n.builder.Dir = dir
 	n.building.Unlock()
+}
+
+// follow changes the variables of this process that cells and magics share. n.mu is held.
+func (n *Notebook) follow() {
+	for _, name := range n.Follows {
+		value, changed := n.env[name]
+		first, noted := n.followed[name]
+		switch {
+		case !changed && !noted:
+			continue
+		case !changed:
+			value = first
+		case !noted:
+			if v, is := os.LookupEnv(name); is {
+				first = &v
+			}
+			n.followed[name] = first
+		}
+		if value == nil {
+			os.Unsetenv(name)
+		} else {
+			os.Setenv(name, *value)
+		}
+	}
 }
 
 // environ returns the environment of the programs that cells run.

@@ -1,6 +1,7 @@
 package notebook
 
 import (
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -69,4 +70,30 @@ func TestProcessState(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(r.n.temp.Path, "*.left*")); len(left) > 0 {
 		t.Errorf("got files %q, want none", left)
 	}
+}
+
+// TestFollows: the kernel's own process has what cells and %env make of some variables.
+func TestFollows(t *testing.T) {
+	const name = "GAIDEN_TEST_FOLLOWED"
+	t.Setenv(name, "at first")
+	r := &runner{t: t, n: newNotebook(t)}
+	r.n.Follows = []string{name}
+	is := func(want string) {
+		t.Helper()
+		if got := os.Getenv(name); got != want {
+			t.Errorf("the kernel has %q, want %q", got, want)
+		}
+	}
+	before, err := r.n.Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.must("%env " + name + "=magic")
+	is("magic")
+	r.must("os.Setenv(\"" + name + "\", \"cell\")")
+	is("cell")
+	r.must("os.Unsetenv(\"" + name + "\")")
+	is("")
+	before.Restore()
+	is("at first")
 }

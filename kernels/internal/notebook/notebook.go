@@ -67,6 +67,10 @@ type Notebook struct {
 	// quotes, or the magic: Tab completes them. nil = none are known.
 	Named func(ctx context.Context, call string) []string
 
+	// Follows are environment variables that this process shares with the cells: what
+	// magics do and what cells do is for one notebook and one session, whoever has set them.
+	Follows []string
+
 	// Ended is called after each cell's program, also one that was stopped:
 	// what the program has left to be done elsewhere can be looked after there.
 	// Its notes are shown; its error is the cell's, if the cell has none of its
@@ -103,6 +107,7 @@ type parts struct {
 // memories are what cells and magics have left for later ones.
 type memories struct {
 	env       map[string]*string // set by %env and by cells; nil = unset
+	followed  map[string]*string // those of Follows that have changed, as they were at first
 	autoget   bool
 	showCost  bool
 	cost      build.Cost        // of the cell that runs, or ran last
@@ -161,6 +166,7 @@ func (n *Notebook) setUp() error {
 	n.debugger = &debugger.Debugger{Delve: n.Delve, Temp: temp, Variables: n.inspected}
 	n.line.Kernel = n.Kernel
 	n.library = n.hasLibrary()
+	n.followed = map[string]*string{}
 	n.env, n.shown, n.autoget = map[string]*string{}, map[string]string{}, true
 	return nil
 }

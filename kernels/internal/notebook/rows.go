@@ -170,6 +170,7 @@ func (n *Notebook) setenv(ctx context.Context, host magic.Host, c magic.Command)
 	switch {
 	case set:
 		n.env[name] = &value
+		n.follow()
 		fmt.Fprintf(host.Stdout(), "Set: %s=%q\n", name, value)
 	case name == "":
 		set := n.settings()
