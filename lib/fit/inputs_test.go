@@ -385,7 +385,9 @@ func TestVocab(t *testing.T) {
 		{of(0, func(scope *model.Scope, ids *Node) *Node {
 			return models.Call(scope, words(5), Reshape(Slice(ids, AxisRange(), AxisElem(1)), -1))
 		}), 4, "knows the ids 0 to 4"},
-		{of(0, func(scope *model.Scope, ids *Node) *Node { return models.Call(scope, words(5), Rem(ids, Const(ids.Graph(), int32(5)))) }), 4, ""},
+		{of(0, func(scope *model.Scope, ids *Node) *Node {
+			return models.Call(scope, words(5), Rem(ids, Const(ids.Graph(), int32(5))))
+		}), 4, ""},
 		{list, 4, "layer concatenate of list knows the ids 0 to 4"},
 	} {
 		n := attach(t, s, fmt.Sprint("vocab", i), tt.net, Config{Loss: losses.MSE{}})
