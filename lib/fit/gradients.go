@@ -17,8 +17,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Batches are all examples in a random order, so many at a time. It panics where size is less
-// than 1.
+// Batches are all examples, shuffled, so many at a time; less than 1 panics.
 func (s *Set) Batches(size int) iter.Seq[step.Batch] {
 	if size < 1 {
 		panic(fmt.Errorf("fit: batches of %d examples of %s: want 1 or more", size, s.Name))

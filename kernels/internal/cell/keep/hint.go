@@ -123,7 +123,7 @@ func earlier(w *writer, name string) (cell int, kind string) {
 	return cell, kind
 }
 
-// changedSince says that what a declaration of an earlier cell uses has been declared anew
+// changedSince says that what a declaration of an earlier cell uses has been declared again
 // since: what was right is wrong now.
 func (w *writer) changedSince(cell, line int) string {
 	if cell == w.unit.ID {
