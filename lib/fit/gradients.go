@@ -17,7 +17,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Batches are all examples in a random order, size (1 or more) at a time.
+// Batches are all examples, shuffled, size at a time; a size below 1 panics.
 func (s *Set) Batches(size int) iter.Seq[step.Batch] {
 	if size < 1 {
 		panic(fmt.Errorf("fit: batches of %d examples of %s: want 1 or more", size, s.Name))
