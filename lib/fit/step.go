@@ -432,7 +432,7 @@ func (n *Net) outputs() (all []shapes.Shape, err error) {
 			return y
 		})}
 	})
-	return all, err
+	return all, n.wantInput(err)
 }
 
 // wholeOnly is an error of what a part cannot do by itself.
