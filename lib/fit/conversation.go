@@ -157,8 +157,10 @@ func (c *conversation) restored() (others bool, err error) {
 	}
 	switch { // what was sent may have been stored before its answer was lost: nobody has seen it
 	case now.equal(c.sent):
-	case !now.begins(c.kept) && !now.begins(c.found):
-		return true, nil
+	case !now.begins(c.kept) && !now.begins(c.found): // of a snapshot from before a Restart, or another call's
+		if others, err := boundSince(s, c.prefix()+"tokens"); others || err != nil {
+			return others, err
+		}
 	}
 	if c.kept == nil {
 		_, err := s.Delete(c.prefix() + "*")
@@ -169,6 +171,19 @@ func (c *conversation) restored() (others bool, err error) {
 		return false, err
 	}
 	return false, s.Replace([]string{c.prefix() + "tokens", c.prefix() + "last"}, l, c.prefix()+"*")
+}
+
+// boundSince says whether the worker that s reaches has bound an array, rather than restored it from a
+// snapshot of a worker before it.
+func boundSince(s *session.Session, array string) (bool, error) {
+	arrays, err := s.List(array)
+	if err != nil || slices.ContainsFunc(arrays, func(a wire.ArrayInfo) bool { return a.Saved == 0 }) {
+		return err == nil, err
+	}
+	snapshots, err := s.Snapshots()
+	return slices.ContainsFunc(arrays, func(a wire.ArrayInfo) bool {
+		return slices.ContainsFunc(snapshots, func(i wire.SnapshotInfo) bool { return i.Number == a.Saved && i.Generation == a.Generation })
+	}), err
 }
 
 // find takes up what the session has of a chat. What the net keeps of it is computed again where it is

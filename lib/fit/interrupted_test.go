@@ -317,3 +317,48 @@ func TestChatAnswerLost(t *testing.T) {
 	c.kept, c.found, c.sent = nil, nil, first
 	check("its own, and the first", false, nil)
 }
+
+// TestChatOlderSnapshot holds that a chat which was restarted after the newest snapshot is as it was shown
+// when its worker has died, and that one which another call has continued since is that call's.
+func TestChatOlderSnapshot(t *testing.T) {
+	t.Parallel()
+	room := &chatRoom{t, devicetest.Start(t), tell("mixed")}
+	room.model.Name += "-older"
+	n := talker(t, room.model.Name, room.model, Config{Session: room.connect(), Tokenizer: letters, FirstLook: true})
+	for _, continued := range []bool{false, true} {
+		room.say(n, []string{"abc"}, Sampling{Length: 9, Chat: "tea", Restart: true})
+		if _, err := n.session.Snapshot(""); err != nil {
+			t.Fatal(err)
+		}
+		room.say(n, []string{"kkl"}, Sampling{Length: 5, Chat: "tea", Restart: true})
+		c := &conversation{writing: &writing{Sampling: Sampling{Chat: "tea"}, net: n, ctx: context.Background()}}
+		shown, err := readTranscript(n.session, c.prefix())
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := n.session.Status()
+		if err == nil {
+			err = syscall.Kill(st.WorkerPID, syscall.SIGKILL)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil { // until the connection has ended, too
+			_, err = n.session.Status()
+		}
+		n = room.enter()
+		if continued {
+			room.say(n, []string{"abc"}, Sampling{Length: 3, Chat: "tea"})
+		}
+		before := room.stored(n, "tea")
+		c.net, c.kept, c.found = n, shown, shown
+		others, err := c.restored()
+		want := letters.Decode(shown.texts()[0])
+		if continued {
+			want = before[0]
+		}
+		if got := room.stored(n, "tea"); err != nil || others != continued || got[0] != want {
+			t.Errorf("continued %t: got %q of others %t, %v, want %q", continued, got, others, err, want)
+		}
+	}
+}
