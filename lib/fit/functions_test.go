@@ -17,6 +17,8 @@ import (
 	"gaiden/lib/models"
 )
 
+var noMap map[string]int
+
 // TestWrongFunctions holds that what is wrong in a user's loss, step or net is said with its name,
 // what was got and wanted, and that the error has the line of the user's function.
 func TestWrongFunctions(t *testing.T) {
@@ -60,7 +62,7 @@ func TestWrongFunctions(t *testing.T) {
 		own("stopped", labels, func(s *step.Step) { s.Minimize(ReduceAllSum(StopGradient(s.Forward(s.X)))) }, noGradient),
 		own("panic", labels, func(*step.Step) { panic("oh") }, "Config.Step: oh"),
 		own("no input", labels, func(s *step.Step) { s.Minimize(ReduceAllSum(Square(s.In["a"]))) }, "Node is nil; Step.V is nil, for the data have no V; Step.In has x"),
-		own("nil map", labels, func(*step.Step) { map[string]int(nil)["a"]++ }, "Config.Step: assignment to entry in nil map"),
+		own("nil map", labels, func(*step.Step) { noMap["a"]++ }, "Config.Step: assignment to entry in nil map"),
 		{"mean of the batch", models.Net{Name: "one", Input: []int{3}, Function: func(scope *model.Scope, in models.Inputs) *Node {
 			return ReduceMean(dense(scope, in["x"]), 0)
 		}}, Config{Loss: losses.MSE{}}, Data{X: numbers.X, Y: make([]float32, 4)}, "for 4 examples one returns (Float32)[2]: want one row for each example"},

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,19 +136,26 @@ func TestTrace(t *testing.T) {
 // The first curves follow each other soon, the others twice a second.
 func TestLivePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // protects at
 		var at []time.Duration
 		began := time.Now()
-		progress, end := Training("net", func(string, string, string) { at = append(at, time.Since(began).Round(10*time.Millisecond)) })
+		progress, end := Training("net", func(string, string, string) {
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, time.Since(began).Round(10*time.Millisecond))
+		})
 		h := &fit.History{Losses: []float32{1}}
+		defer end(h, nil) // after mu, which it takes, too
 		for range 250 {
 			progress(fit.Progress{Phase: "train", Trained: 1, Total: 10, Elapsed: time.Minute, History: h})
 			time.Sleep(10 * time.Millisecond)
 		}
 		ms := time.Millisecond
+		mu.Lock()
+		defer mu.Unlock()
 		if want := []time.Duration{0, 100 * ms, 300 * ms, 700 * ms, 1200 * ms, 1700 * ms, 2200 * ms}; !slices.Equal(at, want) {
 			t.Errorf("drawn at %v, want %v", at, want)
 		}
-		end(h, nil)
 	})
 }
 

@@ -75,7 +75,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"sync/atomic"
 
 	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/cell/build"
@@ -146,8 +145,6 @@ func (p *Program) Line(cell, line int) string { return parse.LineOf(p.texts[cell
 type Composer struct {
 	Module *build.Module
 	Memory *Memory
-
-	relisted atomic.Int64 // when compiled packages were listed again, in Unix seconds
 }
 
 // Compose makes a program of a cell. Nothing is remembered yet: see Remember.
