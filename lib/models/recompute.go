@@ -35,11 +35,15 @@ func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 			weights, wrt = append(weights, v), append(wrt, v.NodeValue(g))
 		}
 	}
-	for _, outer := range readsOf(scope, []*Node{y}, []*Node{x}, from) {
-		if !slices.Contains(wrt, outer) {
-			panic(fmt.Errorf("Recompute of a layer that reads %s from outside, which would get no gradient: want Recompute false, or StopGradient of what needs none", outer.Shape()))
+	alone := func(y *Node, own []*Node, from NodeId, may func(*Node) bool) {
+		for _, outer := range readsOf(scope, []*Node{y}, own, from) {
+			if !slices.Contains(wrt, outer) && !may(outer) {
+				panic(fmt.Errorf("Recompute of a layer that reads %s from outside, which would get no gradient: want Recompute false, or StopGradient of what needs none", outer.Shape()))
+			}
 		}
 	}
+	// A kernel may read what x is made of in place of x. Where the layer itself does, the second time shows it.
+	alone(y, wrt[:1], from, func(outer *Node) bool { return reaches(x, func(n *Node) bool { return n == outer }) })
 	return gradient.Define(StopGradient(y), wrt, func(arrived *Node) []*Node {
 		stop, barrier := StopGradient, func(x *Node) *Node { return SchedulingBarrier(x, arrived) }
 		if gradient.Again(g) {
@@ -59,7 +63,9 @@ func recomputed(layer Layer, scope *model.Scope, x *Node) *Node {
 		if v := scope.Store().GetVariable("/" + model.RNGStateVariableName); v != nil {
 			v.SetNodeValue(barrier(before[v]))
 		}
+		from := g.LastNode().Id() + 1
 		y, _ := apply(layer, scope.ResetVisited(), again[0], nil)
+		alone(y, again, from, func(*Node) bool { return false })
 		after.set()
 		return Gradient(ReduceAllSum(Mul(y, stop(arrived))), again...)
 	})
