@@ -165,10 +165,11 @@ func (c *config) architecture() string {
 	return ""
 }
 
-// causal refuses a model that was written with another head than that for the next token.
-func (c *config) causal() {
+// causal refuses a model that was written with another head than that for the next token, which a tied
+// one has without weights of its own.
+func (c *config) causal(tied bool) {
 	name := c.architecture()
-	if name != "" && !strings.HasSuffix(name, "ForCausalLM") && !strings.HasSuffix(name, "LMHeadModel") && !(c.tied() && strings.HasSuffix(name, "Model")) {
+	if name != "" && !strings.HasSuffix(name, "ForCausalLM") && !strings.HasSuffix(name, "LMHeadModel") && !(tied && strings.HasSuffix(name, "Model")) {
 		c.fail("architectures has %s: want %s's ForCausalLM", name, c.kind)
 	}
 }

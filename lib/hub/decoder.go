@@ -70,8 +70,8 @@ func gpt2(c *config) (func(length int) models.Net, []weights.Name) {
 	normal := func(name string) models.Layer { return models.LayerNorm{Name: name, Epsilon: epsilon} }
 	scaled, byLayer := c.bool("scale_attn_weights", true), c.bool("scale_attn_by_inverse_layer_idx", false)
 	attention, drop, first := c.float("attn_pdrop"), c.float("resid_pdrop"), c.float("embd_pdrop")
-	c.causal()
 	tied := c.tied()
+	c.causal(tied)
 	net := func(length int) models.Net {
 		all := []models.Layer{models.Embedding{Name: "tokens", Vocab: vocab, Units: width}, models.Positions{Name: "positions", Length: longest}}
 		if first > 0 {
@@ -112,8 +112,8 @@ func decoder(c *config) (func(length int) models.Net, []weights.Name) {
 	width, vocab, layers := c.size("hidden_size"), c.size("vocab_size"), c.size("num_hidden_layers")
 	b := decoderBlock(c, width)
 	size := b.attention.HeadSize
-	c.causal()
 	tied, cap := c.tied(), c.float("final_logit_softcapping")
+	c.causal(tied)
 	tokens := models.Embedding{Name: "tokens", Vocab: vocab, Units: width}
 	if strings.HasPrefix(c.kind, "gemma") {
 		tokens.Scale = math.Sqrt(float64(width))
