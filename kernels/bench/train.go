@@ -191,7 +191,7 @@ func (b *bench) trainEpochs(s *session.Session, c trainCase, net, name string) (
 		fmt.Fprintf(b.progress, "bench train: %s: %s: its kernels are not known: %v\n", c.name, name, err)
 	case len(recorded.Kernels) > 0:
 		b.addSamples(c.name+"-kernels", name, "kernels", []float64{float64(len(recorded.Kernels)) / float64(steps)})
-		if b.name == "gpt" && b.out != "" {
+		if b.out != "" {
 			if err := b.keepKernels(c.name+", "+name, recorded.Kernels, steps); err != nil {
 				return nil, err
 			}
