@@ -131,7 +131,7 @@ func (t *trace) epoch(s *Set, c plan.Part) *epochWriter {
 func (e *epochWriter) turn(i *Node, state []*Node) []*Node {
 	c := e.part
 	if e.at != nil {
-		return e.t.fused(state, len(e.held)-e.variables, c.Unroll, c.Kernels.Layers, e.source, e.rate)
+		return e.fused(state)
 	}
 	for k := range c.Unroll {
 		at := i

@@ -11,6 +11,7 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/optim"
 )
@@ -63,12 +64,16 @@ func (t *trace) source(c plan.Part, sources []*Node, order, place, step, begin *
 	if c.Form.Single() {
 		step = Sub(step, at)
 	}
-	return fused.Source{X: sources[0], Labels: sources[1], Order: order, Place: place, Step: step, Batch: c.Batch}, at
+	y := sources[1]
+	if y.DType() == dtypes.Float32 {
+		y = Reshape(y, y.Shape().Dimensions[0], y.Shape().Size()/y.Shape().Dimensions[0])
+	}
+	return fused.Source{X: sources[0], Y: y, Order: order, Place: place, Step: step, Batch: c.Batch}, at
 }
 
 // fused is a turn of an epoch's loop with kernels. The state is variables, moments, results and the number of the next step.
-func (t *trace) fused(state []*Node, moments, unroll int, layers *fused.Plan, s fused.Source, rate *Node) []*Node {
-	n := t.net
+func (e *epochWriter) fused(state []*Node) []*Node {
+	t, n, s, moments := e.t, e.t.net, e.source, len(e.held)-e.variables
 	o := t.ops()
 	t.w.options.RecurrentKernels = true
 	if n.config.BF16 {
@@ -76,16 +81,32 @@ func (t *trace) fused(state []*Node, moments, unroll int, layers *fused.Plan, s 
 	}
 	variables := len(state) - moments - 2
 	t.mark("data/gather")
-	for _, b := range o.Take(s, state[variables+moments+1], unroll) {
+	for _, b := range o.Take(s, state[variables+moments+1], e.part.Unroll) {
 		v, m := state[:variables:variables], state[variables:variables+moments]
 		journal := &fused.Journal{Rows: state[variables+moments], At: state[variables+moments+1]}
 		t.set(v)
-		step := fused.Step{Ops: o, Rule: optim.RuleOf(n.config.Optimizer), Rate: rate, T: b.Number, Journal: journal, Mark: t.mark,
-			X: Reshape(b.X, append([]int{s.Batch}, n.model.Input...)...), Labels: b.Labels}
-		v, m = t.follow(layers, step, v, m)
+		step := fused.Step{Ops: o, Rule: optim.RuleOf(n.config.Optimizer), Rate: e.rate, T: b.Number, Journal: journal, Mark: t.mark,
+			X: Reshape(b.X, append([]int{s.Batch}, n.model.Input...)...)}
+		e.loss(&step, b.Y)
+		v, m = t.follow(e.part.Kernels.Layers, step, v, m)
 		state = append(append(v, m...), journal.Rows, journal.At)
 	}
 	return state
+}
+
+// loss gives a step with kernels the loss of its net, for targets as [fused.Source.Take] has them.
+func (e *epochWriter) loss(step *fused.Step, y *Node) {
+	t, l := e.t, e.t.net.lossOf(e.set)
+	if c, is := l.(losses.CrossEntropy); is && c.Plain() {
+		step.Labels = y
+		return
+	}
+	a := e.set.arrays[1]
+	b := batch{y: Reshape(y, append([]int{e.part.Batch}, t.net.dimsOf(a, e.set)...)...)}
+	step.Loss = func(out *Node) (loss, hit *Node) {
+		loss, _, hit = t.classified(l, out, b)
+		return loss, t.hits(out, b, hit)
+	}
 }
 
 // ops are the fused operations of the program.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 
 	"gaiden/lib/engine/hlo"
@@ -18,6 +20,7 @@ import (
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fit/result"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
@@ -58,9 +61,15 @@ func TestPlan(t *testing.T) {
 		{recurrent(models.Bidirectional{Name: "r", Layer: models.GRU{Units: 5}}), Config{}},
 		{recurrent(models.GRU{Name: "r", Units: 10}), Config{BF16: true}},
 		{recurrent(models.RNN{Name: "r", Units: 10, Act: models.ReLU}), Config{Optimizer: optim.SGD{}}},
+		{dropped(), Config{Loss: losses.MSE{}}},
+		{models.MLP(20), Config{Loss: losses.BinaryCrossEntropy{Positive: 2}, BF16: true}},
+		{small(), Config{Loss: losses.CrossEntropy{Smoothing: 0.1}, Optimizer: optim.SGD{Momentum: 0.9}}},
+		{small(), Config{Loss: losses.Func{Name: "of the batch", Of: func(out, y *graph.Node) *graph.Node { // with targets that are fewer than its outputs
+			return graph.ReduceAllMean(graph.Square(graph.Sub(graph.ReduceAndKeep(out, graph.ReduceSum, -1), graph.ReduceAndKeep(y, graph.ReduceSum, -1))))
+		}}}},
 	} {
 		name := fmt.Sprint(i, " ", tt.net.Name)
-		var losses [2][]float32
+		var curves [2][]float32
 		var states [2]map[string][]float32
 		for k, kernels := range []Kernels{XLAKernels, plainOps} {
 			c := tt.config
@@ -72,13 +81,28 @@ func TestPlan(t *testing.T) {
 			d := digits(47, n.model.Input, 1)
 			if tt.net.Input[0] == 7 {
 				d = numbers(47, 7, 7, 1)
+			} else if c.Loss != nil {
+				d = numbers(47, shapes.Make(dtypes.Float32, tt.net.Input...).Size(), 10, 1)
+				switch c.Loss.(type) {
+				case losses.Func:
+					d.Y = d.Y.([]float32)[:47*3]
+				case losses.BinaryCrossEntropy:
+					for i, y := range d.Y.([]float32) {
+						d.Y.([]float32)[i] = max(0, y)
+					}
+				case losses.CrossEntropy:
+					d.Y = digits(47, n.model.Input, 1).Y
+				}
 			}
 			data := load(t, n, fmt.Sprint("bars", i), d)
+			if p, err := n.Plan(data, Train{Batch: 10, Epochs: 1}); err != nil || k == 1 && len(tt.net.Input) != 2 && !strings.Contains(p.String(), " head\n") {
+				t.Errorf("%s: got plan\n%s\n%v, want one whose layers have kernels", name, p, err)
+			}
 			h, err := n.Fit(data, Train{Batch: 10, DropLast: i > 0})
 			if err != nil {
 				t.Fatal(err)
 			}
-			losses[k], states[k] = h.Losses, map[string][]float32{}
+			curves[k], states[k] = h.Losses, map[string][]float32{}
 			for _, v := range n.layout.all() {
 				if v.shape.DType.IsFloat() {
 					a, err := s.Array(n.name + "/" + v.name)
@@ -97,11 +121,11 @@ func TestPlan(t *testing.T) {
 		if tt.config.BF16 {
 			part = 5e-2 // gradients are rounded at other places
 		}
-		if len(losses[0]) < 4 || len(losses[1]) != len(losses[0]) {
-			t.Fatalf("%s: got %d and %d losses, want as many", name, len(losses[0]), len(losses[1]))
+		if len(curves[0]) < 4 || len(curves[1]) != len(curves[0]) {
+			t.Fatalf("%s: got %d and %d losses, want as many", name, len(curves[0]), len(curves[1]))
 		}
-		for k, want := range losses[0] {
-			if got := losses[1][k]; math.Abs(float64(got-want)) > part*math.Abs(float64(want)) {
+		for k, want := range curves[0] {
+			if got := curves[1][k]; math.Abs(float64(got-want)) > part*math.Abs(float64(want)) {
 				t.Errorf("%s: loss %d: got %v, want %v", name, k, got, want)
 				break
 			}

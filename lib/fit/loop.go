@@ -89,24 +89,29 @@ func (t *trace) gather(n int, s *Set, sources []*Node, pick func(*Node) *Node) b
 		b.in[i.Name] = Reshape(asNumbers(pick(sources[k])), append([]int{n}, i.Dims...)...)
 	}
 	for k, a := range s.arrays {
-		dims := net.output
-		switch {
-		case a.isInput():
+		if a.isInput() {
 			continue
-		case net.config.Step != nil || net.freeLabels() || a.shape.Rank() == 1: // of the examples, or whatever the loss takes
-			dims = a.shape.Dimensions[1:]
-		case s.labelled():
-			dims = net.positions()
-		case s.targets != shapes.Make(dtypes.Float32, net.output...).Size(): // for a loss of your own
-			dims = []int{s.targets}
 		}
-		if x := Reshape(asNumbers(pick(sources[k])), append([]int{n}, dims...)...); a.name == "y" {
+		if x := Reshape(asNumbers(pick(sources[k])), append([]int{n}, net.dimsOf(a, s)...)...); a.name == "y" {
 			b.y = x
 		} else {
 			b.v = x
 		}
 	}
 	return b
+}
+
+// dimsOf are the dimensions of an example's targets or weights, as losses take them.
+func (n *Net) dimsOf(a setArray, s *Set) []int {
+	switch {
+	case n.config.Step != nil || n.freeLabels() || a.shape.Rank() == 1: // of the examples, or whatever the loss takes
+		return a.shape.Dimensions[1:]
+	case s.labelled():
+		return n.positions()
+	case s.targets != shapes.Make(dtypes.Float32, n.output...).Size(): // for a loss of your own
+		return []int{s.targets}
+	}
+	return n.output
 }
 
 // asNumbers is x, of which bytes become 0 to 1.
@@ -204,23 +209,32 @@ func (t *trace) score(l losses.Loss, out *Node, b batch, mask *Node) (sum, weigh
 		sum, t.added = Add(sum, Mul(t.added, weight)), nil
 	}
 	right = t.scalar(float32(0))
-	if b.y != nil && b.y.DType() == dtypes.Int32 && out.Rank() == b.y.Rank()+1 && !t.net.freeLabels() {
-		if hit == nil {
-			hit = ConvertDType(Equal(ArgMax(StopGradient(out), -1, dtypes.Int32), b.y), dtypes.Float32)
-		}
-		if b.v != nil {
-			v := losses.Spread(b.v, hit)
-			hit = Where(Equal(v, ZerosLike(v)), ZerosLike(hit), hit)
-		}
-		if n := hit.Shape().Dimensions[0]; hit.Rank() > 1 {
-			hit = ReduceSum(Reshape(hit, n, hit.Shape().Size()/n), 1)
-		}
+	if hit = t.hits(out, b, hit); hit != nil {
 		if mask != nil {
 			hit = Mul(hit, mask)
 		}
 		right = ReduceAllSum(hit)
 	}
 	return sum, weight, right
+}
+
+// hits are how many answers of each example are right, [n] float32; nil: there are no labels. hit
+// is what classified returns.
+func (t *trace) hits(out *Node, b batch, hit *Node) *Node {
+	if b.y == nil || b.y.DType() != dtypes.Int32 || out.Rank() != b.y.Rank()+1 || t.net.freeLabels() {
+		return nil
+	}
+	if hit == nil {
+		hit = ConvertDType(Equal(ArgMax(StopGradient(out), -1, dtypes.Int32), b.y), dtypes.Float32)
+	}
+	if b.v != nil {
+		v := losses.Spread(b.v, hit)
+		hit = Where(Equal(v, ZerosLike(v)), ZerosLike(hit), hit)
+	}
+	if n := hit.Shape().Dimensions[0]; hit.Rank() > 1 {
+		hit = ReduceSum(Reshape(hit, n, hit.Shape().Size()/n), 1)
+	}
+	return hit
 }
 
 // classified is the loss of labels, as a losses.Loss returns it, and 1 for each that has the

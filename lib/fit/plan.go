@@ -3,6 +3,8 @@ package fit
 import (
 	"fmt"
 
+	"github.com/gomlx/compute/dtypes"
+
 	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/optim"
@@ -71,9 +73,7 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 	for _, v := range n.layout.variables {
 		t.Variables = append(t.Variables, plan.Variable{Name: v.name, Shape: v.shape, Trainable: v.trainable})
 	}
-	if loss, is := n.lossOf(s).(losses.CrossEntropy); is {
-		t.CrossEntropy = n.labelled(s) && !n.addsLoss && !n.mixes && !n.masks && !s.shapeOf("v").Ok() && loss.Plain() && len(n.output) == 1 && !n.model.TakesIntegers() && n.model.Inputs == nil
-	}
+	t.OtherLoss = n.otherLoss(s)
 	t.Measured = n.columns(s) > lossColumns
 	if n.kernelsMayRun() {
 		t.Tilings = n.tilings().Changes()
@@ -82,6 +82,31 @@ func (n *Net) training(s *Set, batch int) (t plan.Training, err error) {
 		t.Work, err = n.costOf(s, batch)
 	}
 	return t, err
+}
+
+// otherLoss is why kernels have no form of what a step minimizes, "" if they have one.
+func (n *Net) otherLoss(s *Set) string {
+	l := n.lossOf(s)
+	y := s.shapeOf("y")
+	switch {
+	case n.config.Step != nil:
+		return "a step of your own"
+	case n.addsLoss:
+		return "layers that add to the loss"
+	case n.mixes:
+		return "mixed examples"
+	case n.masks:
+		return "masks"
+	case s.shapeOf("v").Ok():
+		return "weights of examples"
+	case !losses.Alike(l):
+		return l.Title() + ", whose examples may count differently"
+	case len(n.output) != 1 || !y.Ok() || y.DType != dtypes.Float32 && !(y.DType == dtypes.Int32 && y.Rank() == 1):
+		return fmt.Sprintf("an output of %v with targets of %s", n.output, y)
+	case n.model.TakesIntegers() || n.model.Inputs != nil:
+		return "integers or several inputs"
+	}
+	return ""
 }
 
 // known is what was measured of steps of a batch.

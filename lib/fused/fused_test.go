@@ -69,10 +69,18 @@ func TestForms(t *testing.T) {
 		}},
 		{"take", []*tensors.Tensor{random(31, shapes.Make(dtypes.Uint8, 9, 130), 0, 256), random(32, shapes.Make(dtypes.Int32, 9), 0, 5),
 			tensor(shapes.Make(dtypes.Int32, 9), []float64{3, 1, 4, 8, 5, 0, 2, 6, 7}), count(1), count(40), count(2)}, func(o Ops, in []*Node) []*Node {
-			s := Source{X: in[0], Labels: in[1], Order: in[2], Place: in[3], Step: in[4], Batch: 2}
+			s := Source{X: in[0], Y: in[1], Order: in[2], Place: in[3], Step: in[4], Batch: 2}
 			var out []*Node
 			for _, b := range append(o.Take(s, in[5], 3), o.Take(s, in[5], 1)...) { // the last of three would begin at the ninth of nine
-				out = append(out, b.X, b.Labels, b.Number)
+				out = append(out, b.X, b.Y, b.Number)
+			}
+			return out
+		}},
+		{"take targets", []*tensors.Tensor{random(33, f32(9, 130), 1, 0), random(34, f32(9, 3), 1, 0),
+			tensor(shapes.Make(dtypes.Int32, 9), []float64{3, 1, 4, 8, 5, 0, 2, 6, 7}), count(1), count(40), count(2)}, func(o Ops, in []*Node) []*Node {
+			var out []*Node
+			for _, b := range o.Take(Source{X: in[0], Y: in[1], Order: in[2], Place: in[3], Step: in[4], Batch: 2}, in[5], 2) {
+				out = append(out, b.X, b.Y, b.Number)
 			}
 			return out
 		}},
@@ -172,8 +180,12 @@ var tiny = []models.Net{
 // TestPlan holds a step made of kernels, and one of their plain forms, against
 // the net as GoMLX derives it.
 func TestPlan(t *testing.T) {
-	for _, net := range tiny {
-		t.Run(net.Name, func(t *testing.T) {
+	for _, tt := range []struct {
+		net  models.Net
+		loss string // "": cross entropy; else it is the step's own
+	}{{tiny[0], ""}, {tiny[1], ""}, {tiny[2], ""}, {tiny[3], ""}, {tiny[4], ""}, {tiny[0], "numbers"}, {tiny[1], "labels"}} {
+		net := tt.net
+		t.Run(net.Name+tt.loss, func(t *testing.T) {
 			const n, limit = 5, 1e-4
 			plan, err := NewPlan(net)
 			if err != nil {
@@ -202,7 +214,7 @@ func TestPlan(t *testing.T) {
 			}
 			fusedly := func(o Ops, in []*Node) []*Node {
 				journal := &Journal{Rows: Zeros(in[0].Graph(), f32(3, 3)), At: Const(in[0].Graph(), int32(1))}
-				states := plan.Train(Step{Ops: o, Journal: journal, Rule: rule, X: in[0], Labels: in[1], Rate: in[2], T: in[3],
+				step := Step{Ops: o, Journal: journal, Rule: rule, X: in[0], Labels: in[1], Rate: in[2], T: in[3],
 					State: func(name string) []*Node { return in[at[name] : at[name]+2] },
 					Plain: func(i int, x *Node) (*Node, []string, []*Node) {
 						name := net.Names()[i]
@@ -215,14 +227,24 @@ func TestPlan(t *testing.T) {
 							}
 						}
 						return y, names, used
-					}})
+					}}
+				if tt.loss != "" {
+					step.Labels, step.Loss = nil, func(out *Node) (loss, hit *Node) {
+						loss, hit, _ = Ops{}.Softmax(out, in[1])
+						if tt.loss == "numbers" {
+							hit = nil
+						}
+						return loss, hit
+					}
+				}
+				states := plan.Train(step)
 				out := []*Node{Slice(journal.Rows, AxisRange(1, 2))}
 				for _, w := range weights {
 					out = append(out, states[w.name]...)
 				}
 				return append(out, journal.Rows, journal.At)
 			}
-			want := derived(t, weights, at, in, rule, func(in []*Node) (*Node, []*Node) {
+			want := derived(t, tt.loss != "numbers", weights, at, in, rule, func(in []*Node) (*Node, []*Node) {
 				return apply(model.NewStore(), in, func(scope *model.Scope) *Node { return net.Apply(scope, in[0]) })
 			})
 			plain := plainly(t, in, func(in []*Node) []*Node { return fusedly(Ops{}, in) })
@@ -239,7 +261,7 @@ func TestPlan(t *testing.T) {
 				for i := range want {
 					near(t, fmt.Sprint("output ", i, " with no kernel for the ", kind), some[i], want[i], limit)
 				}
-				if end := strings.Contains(fmt.Sprint(left), "end_"); len(left) == 0 || end && kind == "end" {
+				if end := strings.Contains(fmt.Sprint(left), "end_"); tt.loss != "" && end || len(left) == 0 || end && kind == "end" {
 					t.Errorf("no kernel for the %s: got kernels %q, want others", kind, left)
 				}
 			}
@@ -253,11 +275,14 @@ func TestPlan(t *testing.T) {
 }
 
 // derived is a step of the net as GoMLX derives it.
-func derived(t *testing.T, weights []variable, at map[string]int, in []*tensors.Tensor, rule kernels.Rule, logits func(in []*Node) (*Node, []*Node)) []*tensors.Tensor {
+func derived(t *testing.T, hits bool, weights []variable, at map[string]int, in []*tensors.Tensor, rule kernels.Rule, logits func(in []*Node) (*Node, []*Node)) []*tensors.Tensor {
 	t.Helper()
 	return plainly(t, in, func(in []*Node) []*Node {
 		y, values := logits(in)
 		loss, hit, _ := Ops{}.Softmax(y, in[1])
+		if !hits {
+			hit = ZerosLike(hit)
+		}
 		gradients := gradient.Final(ReduceAllMean(loss), values...)
 		out := []*Node{Reshape(Stack([]*Node{ReduceAllMean(loss), Const(y.Graph(), float32(loss.Shape().Size())), ReduceAllSum(hit)}, 0), 1, 3)}
 		for i, w := range weights {

@@ -134,7 +134,11 @@ type Step struct {
 	Rule    kernels.Rule
 	Rate, T *Node // learning rate and number of the step from 1, float32 scalars
 	X       *Node // [n input…]
-	Labels  *Node // [n] int32
+	Labels  *Node // [n] int32; nil: there is a Loss
+	// Loss is the loss of each example, [n] float32, for what the net returns, [n out] float32;
+	// hit is 1 for each that is right and 0 for the others, or nil for numbers. The loss of the
+	// step is the mean. nil: it is cross entropy of the labels.
+	Loss func(out *Node) (loss, hit *Node)
 	// State is a weight, float32, and its moments, by its name: conv/weights.
 	State func(name string) []*Node
 	// Plain builds layer i of the net in GoMLX's ops on x, and returns the
@@ -184,7 +188,7 @@ func (p *Plan) Train(s Step) (state map[string][]*Node) {
 			x = Reshape(x, x.Shape().Dimensions[0], x.Shape().Size()/x.Shape().Dimensions[0])
 		case "dense":
 			w, b := s.weights(*q)[0], q.biases(s)
-			if i+1 < len(parts) && parts[i+1].kind == "head" {
+			if i+1 < len(parts) && parts[i+1].kind == "head" && s.Loss == nil {
 				if last = o.startHead(x, w, b, q.act, s.weights(parts[i+1])[0], parts[i+1].bias); last != nil {
 					x = last.y
 					break
@@ -204,6 +208,10 @@ func (p *Plan) Train(s Step) (state map[string][]*Node) {
 		case "head":
 			mark("loss/forward")
 			w, b := s.weights(*q)[0], q.biases(s)
+			if s.Loss != nil {
+				loss, hit, g = s.end(x, w, b)
+				break
+			}
 			if last != nil {
 				loss, hit, g, ended = o.finishHead(last, w, b, s.Labels)
 				break
@@ -260,6 +268,14 @@ func (p *Plan) Train(s Step) (state map[string][]*Node) {
 	mark(s.Rule.Name() + "/update")
 	u.all(loss, hit)
 	return u.state
+}
+
+// end is Head for a loss of the step's own: the last layer is a kernel, and the loss and its
+// gradient are GoMLX's ops.
+func (s Step) end(x, w, bias *Node) (loss, hit, g *Node) {
+	out := Identity(to(s.Ops.layer(x, w, bias, kernels.Identity), dtypes.Float32))
+	loss, hit = s.Loss(out)
+	return loss, hit, to(gradient.Final(ReduceAllMean(loss), out)[0], s.Ops.Compute)
 }
 
 // covers says whether a convolution's kernels are as large as its images, so

@@ -75,15 +75,24 @@ func (u *updates) done(names []string, states []*Node) {
 	}
 }
 
-// all writes the kernel, and the row of the journal: loss and hit are of each example.
+// all writes the kernel, and the row of the journal: loss and hit are of each example; hit may
+// be nil.
 func (u *updates) all(loss, hit *Node) {
 	s, n := u.step, loss.Shape().Dimensions[0]
 	if len(u.members) == 0 {
 		weight := Const(loss.Graph(), float32(n))
-		s.Journal.write(Reshape(Stack([]*Node{Div(ReduceAllSum(loss), weight), weight, ReduceAllSum(hit)}, 0), 1, 3))
+		right := ZerosLike(weight)
+		if hit != nil {
+			right = ReduceAllSum(hit)
+		}
+		s.Journal.write(Reshape(Stack([]*Node{Div(ReduceAllSum(loss), weight), weight, right}, 0), 1, 3))
 		return
 	}
-	u.add(kernels.Tally{Batch: n, Rows: s.Journal.Rows.Shape().Dimensions[0]}, nil, []*Node{loss, hit, s.Journal.Rows, s.Journal.At})
+	row := []*Node{loss}
+	if hit != nil {
+		row = append(row, hit)
+	}
+	u.add(kernels.Tally{Batch: n, Rows: s.Journal.Rows.Shape().Dimensions[0], NoHits: hit == nil}, nil, append(row, s.Journal.Rows, s.Journal.At))
 	g := kernels.Group{Members: u.members, Rule: s.Rule}
 	var in []*Node
 	for _, l := range u.inputs {

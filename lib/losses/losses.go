@@ -61,6 +61,18 @@ func OfBatch(l Loss) bool {
 	return false
 }
 
+// Alike says whether all examples count alike: the weights that Apply returns where it is given
+// none are nil or equal.
+func Alike(l Loss) bool {
+	switch l := l.(type) {
+	case BinaryCrossEntropy, Cosine, Func, Hinge, Huber, MAE, MSE, Poisson:
+		return true
+	case CrossEntropy:
+		return !l.IgnoreNegative && l.ClassWeights == nil
+	}
+	return false
+}
+
 // Wants is what the targets of a loss must be, "" where t is one. column is the place of t
 // among the targets of an example, which matters for a [Joint].
 func Wants(l Loss, column int, t float32) string {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,6 +141,39 @@ func TestOracle(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAlike holds which losses give examples different weights, though they are given none.
+func TestAlike(t *testing.T) {
+	backend, err := gobackend.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	square := Func{Name: "square", Of: func(out, y *Node) *Node { return Square(Sub(out, y)) }}
+	for _, l := range []Loss{BinaryCrossEntropy{Gamma: 1}, Cosine{}, CrossEntropy{}, CrossEntropy{Smoothing: 0.1}, CrossEntropy{Gamma: 1}, CrossEntropy{IgnoreNegative: true},
+		CrossEntropy{ClassWeights: []float64{1, 2, 3}}, Hinge{}, Huber{}, MAE{}, MSE{}, Poisson{}, square} {
+		weights := MustExecOnce(backend, func(out *Node) *Node {
+			y := Const(out.Graph(), [][]float32{{1, 0, 1}, {0, 1, 0}, {1, 1, 1}, {0, 0, 0}})
+			if c, is := l.(CrossEntropy); is {
+				y = Const(out.Graph(), []int32{0, 0, 1, 2})
+				if c.IgnoreNegative {
+					y = Const(out.Graph(), []int32{0, -1, 1, 2})
+				}
+			}
+			loss, weight := l.Apply(out, y, nil)
+			if loss.Rank() != 1 || loss.Shape().Dimensions[0] != 4 {
+				t.Errorf("%s: got losses of %s, want one of each of 4 examples", l.Title(), loss.Shape())
+			}
+			if weight == nil {
+				return OnesLike(loss)
+			}
+			return weight
+		}, [][]float32{{1, 2, 3}, {-1, 1, 2}, {0, 1, 0}, {3, 1, 1}}).Value().([]float32)
+		alike := !slices.ContainsFunc(weights, func(w float32) bool { return w != weights[0] })
+		if got := Alike(l); got != alike {
+			t.Errorf("%s: got %t, with weights %v", l.Title(), got, weights)
+		}
 	}
 }
 

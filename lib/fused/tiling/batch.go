@@ -21,16 +21,19 @@ func take(k kernels.Gather) Form {
 	if k.X == dtypes.Uint8 {
 		x.Fill, x.Limit = Below, 256
 	}
-	steps := max(1, k.Steps)
+	y, steps := whole(k.Examples, 10), max(1, k.Steps)
+	if k.Targets > 0 {
+		y = Input{Shape: f32(k.Examples, k.Targets)}
+	}
 	return Form{
 		// Poke is the order: it is short.
-		Inputs: []Input{whole(k.Examples, k.Examples), x, whole(k.Examples, 10)},
+		Inputs: []Input{whole(k.Examples, k.Examples), x, y},
 		Build: func(o fused.Ops, in []*Node) []*Node {
 			number := func(n int) *Node { return Const(in[0].Graph(), int32(n)) }
-			source := fused.Source{X: in[1], Labels: in[2], Order: in[0], Place: number(0), Step: number(7), Batch: k.Batch}
+			source := fused.Source{X: in[1], Y: in[2], Order: in[0], Place: number(0), Step: number(7), Batch: k.Batch}
 			var out []*Node
 			for _, b := range o.Take(source, number(0), steps) {
-				out = append(out, b.Labels, b.Number, b.X)
+				out = append(out, b.Y, b.Number, b.X)
 			}
 			return out
 		},

@@ -117,8 +117,8 @@ func (t Training) layers() (*fused.Plan, error) {
 	switch {
 	case t.Measured:
 		return nil, errors.New("metrics need the net's output, which Gaiden's kernels do not write")
-	case !t.CrossEntropy:
-		return nil, errors.New("Gaiden has none for this loss: want cross entropy of labels")
+	case t.OtherLoss != "":
+		return nil, fmt.Errorf("Gaiden has none for %s", t.OtherLoss)
 	case t.Rule == nil:
 		return nil, errors.New("Gaiden has none for this optimizer: want one with an element-wise rule")
 	case t.Numbers > math.MaxInt32:

@@ -19,7 +19,7 @@ func gpu(capability string) lower.Target {
 
 // classifier is a training of a net on labels.
 func classifier(net models.Net, target lower.Target, batch, steps int) Training {
-	t := Training{Target: target, Net: net, CrossEntropy: true, Rule: optim.Adam{}.Rule(), Batch: batch, Steps: steps, Numbers: batch * steps * 784}
+	t := Training{Target: target, Net: net, Rule: optim.Adam{}.Rule(), Batch: batch, Steps: steps, Numbers: batch * steps * 784}
 	in := 784
 	for _, l := range net.Layers {
 		if d, is := l.(models.Dense); is {
@@ -151,7 +151,7 @@ func TestKernels(t *testing.T) {
 	wide := models.FCN(784, []int{1024, 1024}, 10)
 	regression := func(net models.Net) Training {
 		q := classifier(net, gpu("9.0"), 32, 10)
-		q.CrossEntropy = false
+		q.OtherLoss = "a loss"
 		return q
 	}
 	known := func(k Known) func(*Training) {
@@ -180,15 +180,15 @@ func TestKernels(t *testing.T) {
 		{"TPU", classifier(models.MLP(10), lower.Target{Platform: "tpu"}, 32, 10), none, "XLA", "Gaiden's are for CUDA GPUs"},
 		{"two devices", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Settings.Devices, q.AllDevices = 2, true }, "XLA", "on several devices"},
 		{"an optimizer without a rule", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Rule = nil }, "XLA", "none for this optimizer"},
-		{"another loss", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.CrossEntropy = false }, "XLA", "none for this loss"},
+		{"another loss", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.OtherLoss = "masks" }, "XLA", "Gaiden has none for masks"},
 		{"more data than an int32 counts", classifier(models.MLP(10), gpu("9.0"), 32, 10), func(q *Training) { q.Numbers = 1 << 31 }, "XLA", "want less than 2³¹"},
 		{"LSTM", regression(models.SineLSTM(80, 7)), recurs(""), "some", "recurrent layers only"},
-		{"a wider LSTM", regression(models.SineLSTM(129, 7)), recurs("too wide"), "XLA", "none for this loss: want cross entropy of labels; too wide"},
+		{"a wider LSTM", regression(models.SineLSTM(129, 7)), recurs("too wide"), "XLA", "none for a loss; too wide"},
 		{"next to a wider one", regression(models.SineLSTM(5, 7)), recurs("", "too wide"), "some", "XLA's loop too wide"},
 		{"next to large matrix multiplications", regression(wide), func(q *Training) { q.Recurrences, q.Batch = []string{""}, 1024 }, "some", "expected to be faster"},
 		{"a classifier's", classifier(models.MLP(10), gpu("9.0"), 32, 10), recurs("", "too wide"), "layers", "XLA's loop too wide"},
 		{"a small LSTM", regression(models.SineLSTM(5, 7)), recurs("", ""), "some", "recurrent layers only"},
-		{"Peaks", regression(models.Peaks()), none, "XLA", "none for this loss"},
+		{"Peaks", regression(models.Peaks()), none, "XLA", "none for a loss"},
 	} {
 		tt.q.Work.FLOPs = 1e8
 		tt.change(&tt.q)

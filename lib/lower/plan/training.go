@@ -32,9 +32,9 @@ type Training struct {
 	Head      lower.Head
 	WholeHead string
 
-	CrossEntropy bool         // the loss is that of logits and labels
-	Measured     bool         // there are metrics besides the accuracy
-	Rule         kernels.Rule // the optimizer; nil: one that kernels do not know
+	OtherLoss string       // why layers' kernels cannot be with the loss or the data, "" if they can
+	Measured  bool         // there are metrics besides the accuracy
+	Rule      kernels.Rule // the optimizer; nil: one that kernels do not know
 
 	Numbers int // of all inputs of the data set
 	Batch   int // examples of a step

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -14,14 +15,15 @@ import (
 // first. A batch that would begin after the last one of the order is the last.
 //
 //	inputs:  order [examples] int32, place, step and at, int32 scalars,
-//	         x [examples size], labels [examples] int32
-//	outputs: of each step, x [batch size], labels [batch] int32, and
+//	         x [examples size], labels [examples] int32, or targets [examples Targets] float32
+//	outputs: of each step, x [batch size], labels [batch] or targets [batch Targets], and
 //	         step+at+1 as a float32 scalar, the number of the step from 1
 //
 // uint8 becomes 0 to 1.
 type Gather struct {
 	Examples, Size, Batch int
 	Steps                 int          // default: 1
+	Targets               int          // numbers of an example; 0: it has a label
 	X                     dtypes.DType // elements of the examples: Uint8 or Float32
 	Y                     dtypes.DType // elements of the batch; default: float32
 	// Tile has the numbers N of an example in a block, and the warps. M is the example.
@@ -39,7 +41,22 @@ func (g Gather) tile() Tile {
 }
 
 func (g Gather) Key() string {
-	return key("take", g.Examples, g.Size, g.Batch, max(1, g.Steps), short(g.X), short(g.Y))
+	k := key("take", g.Examples, g.Size, g.Batch, max(1, g.Steps), short(g.X), short(g.Y))
+	if g.Targets > 0 {
+		k += fmt.Sprint("/targets", g.Targets)
+	}
+	return k
+}
+
+// LargestTargets is how many targets an example may have at most.
+const LargestTargets = 4096
+
+// targets are those of some examples.
+func (g Gather) targets(examples int) shapes.Shape {
+	if g.Targets > 0 {
+		return shapes.Make(dtypes.Float32, examples, g.Targets)
+	}
+	return shapes.Make(dtypes.Int32, examples)
 }
 
 // Tiles are those worth trying: more blocks, or more threads, for small batches.
@@ -57,11 +74,11 @@ func (g Gather) Kernel() triton.Kernel {
 	k := triton.Kernel{
 		Name: "gather", Grid: [3]int{triton.Blocks(g.Size, t.N), g.Batch, steps}, Warps: t.Warps, Stages: t.Stages,
 		Inputs: []shapes.Shape{shapes.Make(dtypes.Int32, g.Examples), scalar, scalar, scalar,
-			shapes.Make(cmp.Or(g.X, dtypes.Float32), g.Examples, g.Size), shapes.Make(dtypes.Int32, g.Examples)},
-		Takes: map[int]int{0: taken, 4: taken * g.Size, 5: taken},
+			shapes.Make(cmp.Or(g.X, dtypes.Float32), g.Examples, g.Size), g.targets(g.Examples)},
+		Takes: map[int]int{0: taken, 4: taken * g.Size, 5: taken * max(1, g.Targets)},
 	}
 	for range steps {
-		k.Outputs = append(k.Outputs, shapes.Make(cmp.Or(g.Y, dtypes.Float32), g.Batch, g.Size), shapes.Make(dtypes.Int32, g.Batch), shapes.Make(dtypes.Float32))
+		k.Outputs = append(k.Outputs, shapes.Make(cmp.Or(g.Y, dtypes.Float32), g.Batch, g.Size), g.targets(g.Batch), shapes.Make(dtypes.Float32))
 	}
 	k.Body = func(b *triton.Block) {
 		column, row := b.ProgramID(0), b.ProgramID(1)
@@ -94,7 +111,12 @@ func (g Gather) Kernel() triton.Kernel {
 func (g Gather) write(b *triton.Block, step int, column, row, at, example triton.Value, n span, x triton.Value) {
 	store(b.Output(3*step).At(row.Mul(g.Size).Add(n.at)), x, n.mask())
 	b.If(column.Equal(0), func() {
-		b.Output(3*step + 1).At(row).Store(b.Input(5).At(example).Load())
+		if g.Targets > 0 {
+			t := stretch(b, column, triton.Cover(g.Targets, 1), g.Targets)
+			store(b.Output(3*step+1).At(row.Mul(g.Targets).Add(t.at)), load(b.Input(5).At(example.Mul(g.Targets).Add(t.at)), t.mask()), t.mask())
+		} else {
+			b.Output(3*step + 1).At(row).Store(b.Input(5).At(example).Load())
+		}
 		b.If(row.Equal(0), func() {
 			number := b.Input(2).Load().Add(at).Add(1).To(dtypes.Float32)
 			b.Output(3*step + 2).Store(number)

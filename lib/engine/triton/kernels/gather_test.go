@@ -14,9 +14,11 @@ func TestGather(t *testing.T) {
 		{Examples: 9, Size: 3, Batch: 2, X: dtypes.Float32},
 		{Examples: 7, Size: 300, Batch: 3, Steps: 3, X: dtypes.Uint8},
 		{Examples: 5, Size: 1024, Batch: 2, Steps: 2, X: dtypes.Uint8, Y: dtypes.BFloat16},
+		{Examples: 9, Size: 300, Batch: 2, Steps: 2, X: dtypes.Float32, Targets: 1},
+		{Examples: 9, Size: 3, Batch: 2, X: dtypes.Float32, Targets: 7},
 	} {
 		const place, step, at = 1, 4, 1
-		order, label := labels(1, g.Examples, g.Examples), labels(2, g.Examples, 10)
+		order, label := labels(1, g.Examples, g.Examples), labels(2, g.Examples*max(1, g.Targets), 10)
 		x, by, off := numbers(3, g.Examples*g.Size), 1.0, 0.0
 		if g.X == dtypes.Uint8 {
 			x, by, off = labels(3, g.Examples*g.Size, 256), 255, 1e-7
@@ -33,7 +35,7 @@ func TestGather(t *testing.T) {
 					for _, v := range x[int(example)*g.Size:][:g.Size] {
 						wantX = append(wantX, v/by)
 					}
-					wantLabels = append(wantLabels, label[int(example)])
+					wantLabels = append(wantLabels, label[int(example)*max(1, g.Targets):][:max(1, g.Targets)]...)
 				}
 				near(t, name(g.Key(), " ", tile, " step ", s), got[3*s], wantX, off)
 				near(t, name(g.Key(), " ", tile, " labels ", s), got[3*s+1], wantLabels, 0)

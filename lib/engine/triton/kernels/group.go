@@ -168,28 +168,44 @@ func stepOf(rule Rule, rate, number triton.Value, old, next []triton.Value) step
 }
 
 // Tally adds up what Head says of a batch, writes mean loss, number of examples and sum of
-// the hits into a row of a table, and counts.
+// the hits into a row of a table, and counts. With NoHits nothing is right.
 //
-//	inputs:  loss and hit [batch] float32, rows [Rows 3] float32, at, an int32 scalar: the row to write
+//	inputs:  loss and, but for NoHits, hit [batch] float32, rows [Rows 3] float32, at, an int32 scalar: the row to write
 //	outputs: rows and at+1; the same memory
-type Tally struct{ Batch, Rows int }
+type Tally struct {
+	Batch, Rows int
+	NoHits      bool
+}
 
 func (t Tally) task(Rule) task {
 	each, rows, at := shapes.Make(dtypes.Float32, t.Batch), shapes.Make(dtypes.Float32, t.Rows, 3), shapes.Make(dtypes.Int32)
-	k := task{inputs: []shapes.Shape{each, each, rows, at}, plain: []shapes.Shape{rows, at}, place: map[int]int{0: 2, 1: 3}, partly: true, blocks: 1, warps: 1, stages: 1}
+	vectors := []shapes.Shape{each, each}
+	if t.NoHits {
+		vectors = vectors[:1]
+	}
+	v := len(vectors)
+	k := task{inputs: append(vectors, rows, at), plain: []shapes.Shape{rows, at}, place: map[int]int{0: v, 1: v + 1}, partly: true, blocks: 1, warps: 1, stages: 1}
 	k.body = func(b *triton.Block, _ triton.Value, in []triton.Value, update []step) {
 		size := min(triton.Cover(t.Batch, 1), 1024)
 		zero := b.Zeros(dtypes.Float32, size)
-		sums := b.For(0, t.Batch, size, []triton.Value{zero, zero}, func(i triton.Value, c []triton.Value) []triton.Value {
+		sums := b.For(0, t.Batch, size, slices.Repeat([]triton.Value{zero}, v), func(i triton.Value, c []triton.Value) []triton.Value {
 			at := i.Add(b.Range(size))
 			some := at.Less(t.Batch)
-			return []triton.Value{c[0].Add(in[0].At(at).LoadIf(some, 0)), c[1].Add(in[1].At(at).LoadIf(some, 0))}
+			next := make([]triton.Value, v)
+			for k := range next {
+				next[k] = c[k].Add(in[k].At(at).LoadIf(some, 0))
+			}
+			return next
 		})
-		at := in[3].Load()
+		at := in[v+1].Load()
 		first := at.Mul(3)
 		update[1](b.Zeros(dtypes.Int32))(at.Add(1))
 		update[0](first)(sums[0].Sum(0).Mul(1 / float64(t.Batch)))
 		update[0](first.Add(1))(b.Full(dtypes.Float32, float64(t.Batch)))
+		if t.NoHits {
+			update[0](first.Add(2))(b.Zeros(dtypes.Float32))
+			return
+		}
 		update[0](first.Add(2))(sums[1].Sum(0))
 	}
 	return k
