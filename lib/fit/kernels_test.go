@@ -34,6 +34,13 @@ func dropped() models.Net {
 	return net
 }
 
+// normed is a net whose steps change means and variances, too.
+func normed() models.Net {
+	net := small()
+	net.Layers = append([]models.Layer{models.Conv2D{Name: "conv0", Channels: 3, Kernel: 3, Same: true, NoBias: true}, models.BatchNorm{Name: "norm", Act: models.ReLU}}, net.Layers...)
+	return net
+}
+
 // recurrent is a net with a recurrent layer inside of others, and no dense layer at its end.
 func recurrent(layer models.Layer) models.Net {
 	_, kind := layer.Title()
@@ -62,6 +69,7 @@ func TestPlan(t *testing.T) {
 		{recurrent(models.GRU{Name: "r", Units: 10}), Config{BF16: true}},
 		{recurrent(models.RNN{Name: "r", Units: 10, Act: models.ReLU}), Config{Optimizer: optim.SGD{}}},
 		{dropped(), Config{Loss: losses.MSE{}}},
+		{normed(), Config{}},
 		{models.MLP(20), Config{Loss: losses.BinaryCrossEntropy{Positive: 2}, BF16: true}},
 		{small(), Config{Loss: losses.CrossEntropy{Smoothing: 0.1}, Optimizer: optim.SGD{Momentum: 0.9}}},
 		{small(), Config{Loss: losses.Func{Name: "of the batch", Of: func(out, y *graph.Node) *graph.Node { // with targets that are fewer than its outputs

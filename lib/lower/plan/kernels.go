@@ -125,11 +125,8 @@ func (t Training) layers() (*fused.Plan, error) {
 		return nil, fmt.Errorf("Gaiden has none for the %d numbers of the data: want less than 2³¹", t.Numbers)
 	}
 	for _, v := range t.Variables {
-		switch {
-		case v.Trainable && v.Shape.DType != dtypes.Float32:
+		if v.Trainable && v.Shape.DType != dtypes.Float32 {
 			return nil, fmt.Errorf("Gaiden has none for %s of %s: want Float32", v.Name, v.Shape.DType)
-		case !v.Trainable && v.Shape.DType.IsFloat():
-			return nil, fmt.Errorf("Gaiden has none for %s, which a step changes without a gradient", v.Name)
 		}
 	}
 	return fused.NewPlan(t.Net)
