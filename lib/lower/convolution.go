@@ -40,6 +40,8 @@ type Choice struct {
 	Algorithm Algorithm
 	Tile      int   // of Winograd: outputs a side
 	Split     Split // of Library
+	// In and Out are the channels of Library with those of zeros; 0: there are none.
+	In, Out int
 }
 
 // Split says which of a convolution's three results are matrix multiplications in place of
@@ -68,7 +70,22 @@ func (c Convolution) Choose(t Target, o Options) Choice {
 	case c.winograd(t, o):
 		return Choice{Algorithm: Winograd, Tile: c.tile()}
 	}
-	return Choice{Algorithm: Library, Split: c.split(t, o)}
+	choice := Choice{Algorithm: Library, Split: c.split(t, o)}
+	if in, out := c.aligned(t, c.Images[3]), c.aligned(t, c.Channels); !choice.Split.Output && (in > c.Images[3] || out > c.Channels) {
+		choice.In, choice.Out = in, out
+	}
+	return choice
+}
+
+// aligned is a number of channels, and zeros until an image's point has whole words of 16 bytes, where
+// they are a quarter at most. cuDNN would add them in passes of its own, or choose an algorithm
+// without tensor cores; XLA adds them where the operands are computed.
+func (c Convolution) aligned(t Target, channels int) int {
+	word := 16 / c.DType.Size()
+	if all := (channels + word - 1) / word * word; t.Triton && 4*(all-channels) <= all {
+		return all
+	}
+	return channels
 }
 
 // seesAll says whether each output sees the whole image. Libraries take such an image for

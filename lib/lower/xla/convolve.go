@@ -22,7 +22,11 @@ func (l Lowering) Convolve(x, w *Node, c models.Convolution) *Node {
 		case lower.Winograd:
 			return winogradOf(choice.Tile, k[0]).convolve(x, w, c.Pads)
 		}
-		return l.library(x, w, c.Stride, c.Pads, choice.Split)
+		if choice.In == 0 {
+			return l.library(x, w, c.Stride, c.Pads, choice.Split)
+		}
+		y := l.library(widened(x, d[0], d[1], d[2], choice.In), widened(w, k[0], k[1], choice.In, choice.Out), c.Stride, c.Pads, choice.Split)
+		return Slice(y, AxisRange(), AxisRange(), AxisRange(), AxisRange(0, k[3]))
 	}
 	return gradient.Lowered([]*Node{x, w}, func(in []*Node) *Node {
 		if l.Options.Recompute > 0 {
@@ -148,18 +152,25 @@ func weightsInParts(x, v *Node, kernel, stride int, pads [2][2]int, parts int) *
 	return added(l)
 }
 
-// frame puts zeros around images. GoMLX has no gradient of Pad; XLA makes one
-// of this.
+// frame puts zeros around images.
 func frame(x *Node, pads [2][2]int) *Node {
 	if pads == [2][2]int{} {
 		return x
 	}
-	g, d := x.Graph(), append([]int{}, x.Shape().Dimensions...)
-	var corner []*Node
-	for _, at := range []int{0, pads[0][0], pads[1][0], 0} {
-		corner = append(corner, Const(g, int32(at)))
-	}
+	d := append([]int{}, x.Shape().Dimensions...)
 	d[1] += pads[0][0] + pads[0][1]
 	d[2] += pads[1][0] + pads[1][1]
-	return DynamicUpdateSlice(BroadcastToDims(number(x, 0), d...), x, corner)
+	return among(x, []int{0, pads[0][0], pads[1][0], 0}, d)
+}
+
+// widened puts zeros behind x, to the dimensions d.
+func widened(x *Node, d ...int) *Node { return among(x, make([]int, len(d)), d) }
+
+// among is x in zeros of dimensions d. GoMLX has no gradient of Pad; XLA makes one of this.
+func among(x *Node, corner, d []int) *Node {
+	var at []*Node
+	for _, i := range corner {
+		at = append(at, Const(x.Graph(), int32(i)))
+	}
+	return DynamicUpdateSlice(BroadcastToDims(number(x, 0), d...), x, at)
 }

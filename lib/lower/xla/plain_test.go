@@ -34,6 +34,7 @@ func TestPlain(t *testing.T) {
 		input []int
 	}{
 		{conv(1, 2, 0), image}, {conv(2, 1, 0), image}, {conv(3, 1, 1), image}, {conv(3, 2, 2), image}, {conv(3, 1, 3), image}, {conv(4, 3, 1), image},
+		{models.Conv2D{Name: "l", Channels: 11, Kernel: 3, Same: true}, []int{2, 9, 8, 7}}, {models.Conv2D{Name: "l", Channels: 8, Kernel: 3, Stride: 2}, []int{2, 9, 8, 7}},
 		{models.Conv2D{Name: "l", Channels: 2, Kernel: 4, Stride: 2, Same: true, Act: models.ReLU}, image},
 		{pool(2, 0, 0, models.Mask), image}, {pool(2, 0, 0, models.IndexedFill), image},
 		{pool(3, 2, 1, models.Mask), image}, {pool(3, 1, 0, models.SelectAndScatter), image},
@@ -48,7 +49,7 @@ func TestPlain(t *testing.T) {
 			if _, is := tt.layer.(models.LSTM); !is && !way.training {
 				continue // only an LSTM is another outside training
 			}
-			got := results(t, lowered{backend, Lowering{Target: lower.Target{Platform: way.platform}}}, tt.layer, tt.input, way.training, false)
+			got := results(t, lowered{backend, Lowering{Target: lower.Target{Platform: way.platform, Triton: way.platform == "cuda"}}}, tt.layer, tt.input, way.training, false)
 			alike(t, fmt.Sprintf("%T%+v, input %v, %+v", tt.layer, tt.layer, tt.input, way), got, want)
 		}
 	}
@@ -64,14 +65,14 @@ func TestSecondGradients(t *testing.T) {
 		layer models.Layer
 		input []int
 	}{
-		{models.Conv2D{Name: "l", Channels: 5, Kernel: 1, Stride: 2}, image}, {models.Conv2D{Name: "l", Channels: 5, Kernel: 3, Same: true}, image},
+		{models.Conv2D{Name: "l", Channels: 5, Kernel: 1, Stride: 2}, image}, {models.Conv2D{Name: "l", Channels: 5, Kernel: 3, Same: true}, image}, {models.Conv2D{Name: "l", Channels: 7, Kernel: 3, Same: true}, []int{2, 5, 6, 7}},
 		{models.Conv2D{Name: "l", Channels: 2, Kernel: 4, Stride: 2, Pad: 1, Act: models.SiLU}, image}, {models.MaxPool2D{Name: "l", Window: 2}, image},
 		{models.Dense{Name: "l", Units: 512}, []int{128, 3}},
 		{models.DepthwiseConv2D{Name: "l", Kernel: 3, Stride: 2, Same: true}, image}, {models.DepthwiseConv2D{Name: "l", Kernel: 2, Dilation: 2}, image},
 	} {
 		want := results(t, backend, tt.layer, tt.input, true, true)
 		for _, platform := range []string{"cpu", "cuda"} {
-			got := results(t, lowered{backend, Lowering{Target: lower.Target{Platform: platform}}}, tt.layer, tt.input, true, true)
+			got := results(t, lowered{backend, Lowering{Target: lower.Target{Platform: platform, Triton: platform == "cuda"}}}, tt.layer, tt.input, true, true)
 			alike(t, fmt.Sprintf("%T%+v, %s", tt.layer, tt.layer, platform), got, want)
 		}
 	}
