@@ -121,7 +121,7 @@ const (
 
 	// A matmul so deep and with so few outputs fills a GPU only if its depth is divided, as
 	// cuBLAS does and Gaiden's kernels do not.
-	DeepInputs, FewOutputs = 4096, 64 << 10
+	DeepInputs, FewOutputs = 4096, 128 << 10
 
 	// Convolutions on a GPU.
 
