@@ -34,8 +34,7 @@ lib/models: lib/activations, lib/elementwise/gomlx, lib/gradient                
 lib/timing/stats:                                                 numbers in, numbers out
 lib/timing/units:                                                 numbers in, text out
 lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement has samples, a unit and a machine
-lib/engine/lstm:                                                  an LSTM's time steps in C, called by XLA
-lib/engine/hlo: lib/engine/lstm                                   text is made without a device; LSTMs may be calls
+lib/engine/hlo:                                                   text is made without a device
 lib/engine/typo:                                                  words in, the word that was meant out
 lib/engine/files:                                                 writes files that a user has named
 lib/engine/interrupt:                                             Stop in a cell, for every call that waits
@@ -53,7 +52,7 @@ lib/engine/pjrt/nodetest: lib/engine/pjrt                         makes a plugin
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
 lib/engine/safetensors: lib/engine/files                   a file format, no device; array by array and with checksums
 lib/engine/hosts: lib/engine/pjrt, lib/engine/wire                the devices of several processes as one client's
-lib/engine/device: lib/engine/hosts, lib/engine/typo, lib/engine/wire, lib/engine/files, lib/engine/lstm, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
+lib/engine/device: lib/engine/hosts, lib/engine/typo, lib/engine/wire, lib/engine/files, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo, lib/engine/interrupt, lib/sysinfo  the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
