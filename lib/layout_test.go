@@ -34,8 +34,7 @@ lib/models: lib/activations, lib/elementwise/gomlx, lib/gradient                
 lib/timing/stats:                                                 numbers in, numbers out
 lib/timing/units:                                                 numbers in, text out
 lib/timing: lib/timing/stats, lib/timing/units, lib/sysinfo       a measurement has samples, a unit and a machine
-lib/engine/lstm:                                                  an LSTM's time steps in C, called by XLA
-lib/engine/hlo: lib/engine/lstm                                   text is made without a device; LSTMs may be calls
+lib/engine/hlo:                                                   text is made without a device
 lib/engine/typo:                                                  words in, the word that was meant out
 lib/engine/files:                                                 writes files that a user has named
 lib/engine/interrupt:                                             Stop in a cell, for every call that waits
@@ -53,7 +52,7 @@ lib/engine/pjrt/nodetest: lib/engine/pjrt                         makes a plugin
 lib/engine/pjrt/xspace:                                           reads a message of the profiler
 lib/engine/safetensors: lib/engine/files                   a file format, no device; array by array and with checksums
 lib/engine/hosts: lib/engine/pjrt, lib/engine/wire                the devices of several processes as one client's
-lib/engine/device: lib/engine/hosts, lib/engine/typo, lib/engine/wire, lib/engine/files, lib/engine/lstm, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
+lib/engine/device: lib/engine/hosts, lib/engine/typo, lib/engine/wire, lib/engine/files, lib/engine/pjrt, lib/engine/safetensors, lib/sysinfo  the server
 lib/engine/device/devicetest: lib/engine/device                    starts the server, in tests
 lib/session: lib/engine/wire, lib/engine/hlo, lib/engine/interrupt, lib/sysinfo  the client
 lib/session/gomlxdefault: lib/session                             GoMLX's name for its default backend means the session
@@ -68,11 +67,12 @@ lib/fit/result: lib/timing/units                                  what training 
 lib/tensorboard:                                                  values in, event files out
 lib/runs: lib/engine/files, lib/fit/result, lib/tensorboard       histories in, folders of files out
 lib/fit/step: lib/models, lib/session                            steps of your own, as they are written
+lib/fit/statedict: lib/models, lib/weights, lib/fit/result, lib/engine/safetensors  files of weights, with PyTorch's names and layouts or a map's
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
 lib/portable:                                                     runs exported nets, which carry its source with them
 lib/portable/record: lib/engine/hlo, lib/models, lib/portable     writes a net's calls down; hlo infers the shapes
 lib/export: lib/engine/files, lib/engine/safetensors, lib/models, lib/portable, lib/portable/record  writes nets for use without Gaiden
-lib/fit: lib/runs, lib/sysinfo, lib/export, lib/weights, lib/data, lib/gradient, lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/sampling, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/fit: lib/fit/statedict, lib/runs, lib/sysinfo, lib/export, lib/weights, lib/data, lib/gradient, lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/sampling, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/hub: lib/data, lib/engine/safetensors, lib/models, lib/weights          reads pretrained models: nets and names of arrays come out
 lib/onnx: lib/models                                              reads another format of models: a net comes out
 lib/search: lib/engine/interrupt, lib/fit, lib/fit/result, lib/optim, lib/session, lib/timing/units       trains with many settings and parts of a set; on top of fit

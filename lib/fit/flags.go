@@ -63,18 +63,10 @@ func (n *Net) flags(p *hlo.Program, donate []bool) map[string]any {
 
 func (n *Net) oneDNN() bool { return n.config.OneDNN && n.target.CPU() }
 
-// lstmThreads are those of the session's own LSTMs, 0 where the net is to have XLA's.
-func (n *Net) lstmThreads() int {
-	if !n.target.CPU() || n.config.Kernels == XLAKernels || n.oneDNN() {
-		return 0
-	}
-	return n.target.Threads
-}
-
 // lowering is what the net says about how its operations are written.
 func (n *Net) lowering() lower.Options {
 	o := n.options
-	o.OneDNN, o.NativeLSTM = n.oneDNN(), n.lstmThreads() > 0
+	o.OneDNN = n.oneDNN()
 	o.ExamplesLast = xla.ExamplesLast(n.target, n.model)
 	return o
 }

@@ -54,65 +54,7 @@ func TestSafetensors(t *testing.T) {
 	}
 }
 
-// TestPyTorchNames holds the layouts of each kind of layer.
-func TestPyTorchNames(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	n := attach(t, s, "net", models.Net{Name: "net", Input: []int{4, 4, 2}, Layers: []models.Layer{
-		models.Conv2D{Name: "c", Channels: 3, Kernel: 3}, models.BatchNorm{Name: "bn"},
-		models.Flatten{}, models.Dense{Name: "fc", Units: 5}}}, Config{})
-	r, err := n.rules()
-	if err != nil {
-		t.Fatal(err)
-	}
-	count := func(name string, dims ...int) Tensor {
-		v := Tensor{Name: name, Dims: dims}
-		size := 1
-		for _, d := range dims {
-			size *= d
-		}
-		for i := range size {
-			v.Data = append(v.Data, float32(i))
-		}
-		return v
-	}
-	conv := r.of("c/weights").out(count("c/weights", 3, 3, 2, 3))
-	if conv.Name != "c.weight" || !slices.Equal(conv.Dims, []int{3, 2, 3, 3}) {
-		t.Errorf("convolution: got %s %v", conv.Name, conv.Dims)
-	}
-	if got, want := conv.Data[((1*2+1)*3+2)*3+0], float32(((2*3+0)*2+1)*3+1); got != want {
-		t.Errorf("convolution: out 1, in 1, row 2, column 0: got %v, want %v", got, want)
-	}
-	dense := r.of("fc/weights").out(count("fc/weights", 2*2*3, 5))
-	if dense.Name != "fc.weight" || !slices.Equal(dense.Dims, []int{5, 12}) {
-		t.Errorf("dense: got %s %v", dense.Name, dense.Dims)
-	}
-	// channel 2, row 0, column 1 → unit 4
-	if got, want := dense.Data[4*12+(2*2+0)*2+1], float32(((0*2+1)*3+2)*5+4); got != want {
-		t.Errorf("dense: got %v, want %v", got, want)
-	}
-	if got := r.of("bn/variance").name; got != "bn.running_var" {
-		t.Errorf("batch norm: got %s", got)
-	}
-	if r, err = attach(t, s, "flat", models.Net{Name: "flat", Input: []int{2, 2, 3}, Layers: []models.Layer{
-		models.Flatten{}, models.BatchNorm{Name: "bn"}, models.Dense{Name: "fc", Units: 5}}}, Config{}).rules(); err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range []Tensor{count("bn/mean", 12), count("fc/weights", 12, 5)} { // channel 2, row 0, column 1
-		width := len(v.Data) / 12
-		out := r.of(v.Name).out(v)
-		at := 2*4 + 1 // of 12 inputs
-		if got, want := out.Data[at], float32((1*3+2)*width); got != want {
-			t.Errorf("%s after Flatten: got %v, want %v", v.Name, got, want)
-		}
-		if back := r.of(v.Name).in(out); !slices.Equal(back.Data, v.Data) {
-			t.Errorf("%s after Flatten: came back as %v", v.Name, back.Data)
-		}
-	}
-}
-
-// TestPyTorchParts holds the names and layouts of a depthwise convolution, which is a grouped one
-// in PyTorch, and of layers in a net of parts.
+// TestPyTorchParts holds that the weights of a net of parts come back from a file.
 func TestPyTorchParts(t *testing.T) {
 	t.Parallel()
 	part := func(name string) models.Net {
@@ -120,21 +62,6 @@ func TestPyTorchParts(t *testing.T) {
 			models.DepthwiseConv2D{Name: "dw", Kernel: 2}, models.Flatten{}, models.Dense{Name: "fc", Units: 2}}}
 	}
 	n := attach(t, open(t), "parts", models.Parts("parts", []int{1}, part("a"), part("b")), Config{Step: func(*step.Step) {}})
-	r, err := n.rules()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := Tensor{Name: "b/dw/weights", Dims: []int{2, 2, 3}, Data: []float32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}
-	out := r.of(w.Name).out(w)
-	if want := []float32{0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11}; out.Name != "b.dw.weight" || !slices.Equal(out.Dims, []int{3, 1, 2, 2}) || !slices.Equal(out.Data, want) {
-		t.Errorf("depthwise: got %s %v %v, want b.dw.weight [3 1 2 2] %v", out.Name, out.Dims, out.Data, want)
-	}
-	if back := r.of(w.Name).in(out); !slices.Equal(back.Data, w.Data) {
-		t.Errorf("depthwise came back as %v", back.Data)
-	}
-	if got := r.of("a/fc/weights"); got.name != "a.fc.weight" || !slices.Equal(got.features[0].index()[:4], []int{0, 3, 6, 9}) {
-		t.Errorf("dense: got %+v", got)
-	}
 	before, file := weightsOf(t, n), filepath.Join(t.TempDir(), "parts.safetensors")
 	if err := n.SaveWeights(file); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,6 @@ type writer struct {
 	target  lower.Target
 	options lower.Options
 	plain   bool // no kernels but XLA's
-	threads int  // see hlo.Builder.Threads
 	devices int
 	builder *hlo.Builder
 	program *hlo.Program
@@ -65,7 +64,6 @@ func (w *writer) Builder(name string) compute.Builder {
 	if w.builder.WriteNorms = !w.target.CPU(); w.Kernels() != nil {
 		w.shared = xla.NewShared()
 	}
-	w.builder.Threads = w.threads
 	if w.devices > 1 {
 		if err := w.builder.DistributedSPMD(w.devices); err != nil {
 			panic(err) // a graph is being built: trace makes it an error
@@ -151,7 +149,7 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 			}
 		}
 	}()
-	t := &trace{net: n, w: &writer{target: n.target, options: n.lowering(), plain: n.config.Kernels == XLAKernels, threads: n.lstmThreads(), devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
+	t := &trace{net: n, w: &writer{target: n.target, options: n.lowering(), plain: n.config.Kernels == XLAKernels, devices: devices, calls: map[*Node]standIn{}}, store: model.NewStore()}
 	t.w.ops = t.ops
 	t.g = NewGraph(t.w, n.name+"/"+name)
 	model.SetStore(t.g, t.store)

@@ -9,30 +9,14 @@ import (
 	"gaiden/lib/models"
 )
 
-// Calls are the calls that package xla leaves to a program's writer: of native code, of cuDNN,
-// and of Gaiden's kernels, which are plain where Ops has no Builder. Ops needs a Write or a
-// Builder.
+// Calls are the calls that package xla leaves to a program's writer: of cuDNN, and of
+// Gaiden's kernels, which are plain where Ops has no Builder. Ops needs a Write or a Builder.
 type Calls struct {
 	Ops       Ops
 	Recurrent Ops // of recurrences
 }
 
 var _ xla.Calls = Calls{}
-
-// LSTM is that of xla.Calls.
-func (c Calls) LSTM(z, biases, recurrent, h0, c0 *Node) []*Node {
-	return c.Ops.write(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
-		return f.LSTM(in[0], in[1], in[2], in[3], in[4])
-	}, z, biases, recurrent, h0, c0)
-}
-
-// LSTMBack is that of xla.Calls.
-func (c Calls) LSTMBack(gates, recurrent, c0, cells, v *Node) *Node {
-	return c.Ops.write(func(f *hlo.Function, in []compute.Value) ([]compute.Value, error) {
-		dz, err := f.LSTMBack(in[0], in[1], in[2], in[3], in[4])
-		return []compute.Value{dz}, err
-	}, gates, recurrent, c0, cells, v)[0]
-}
 
 // Recurrence is that of xla.Calls. The kernels' state and sums are float32, in mixed precision
 // too; then factors are bfloat16.

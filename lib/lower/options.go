@@ -13,8 +13,6 @@ type Options struct {
 	LogitsBytes int64
 	// OneDNN says that XLA gives the convolutions of a CPU to oneDNN.
 	OneDNN bool
-	// NativeLSTM says that LSTMs are the session's native calls, package lstm.
-	NativeLSTM bool
 	// RecurrentKernels says that recurrences are Gaiden's kernels where there are some.
 	RecurrentKernels bool
 	// Recompute is the size from which outputs of batch norms are computed a second time on

@@ -26,15 +26,12 @@ type Target struct {
 	// CuDNN says whether the plugin compiles graphs of cuDNN, such as attention, which needs
 	// compute capability 8.0.
 	CuDNN bool
-	// Threads is how many threads the session's native calls for LSTMs use; 0: it has no such
-	// calls.
-	Threads int
 }
 
 // TargetOf is the target of a session, from its welcome. Devices of one session are
 // alike.
 func TargetOf(w wire.WelcomeBody) Target {
-	t := Target{Platform: strings.ToLower(w.Platform), Devices: len(w.Devices), Threads: w.LSTMThreads}
+	t := Target{Platform: strings.ToLower(w.Platform), Devices: len(w.Devices)}
 	if len(w.Devices) > 0 {
 		d := w.Devices[0]
 		t.Kind, t.Capability, t.Memory = d.Kind, d.Capability, d.Memory

@@ -14,8 +14,8 @@ func TestTargetOf(t *testing.T) {
 		hopper  bool
 	}{
 		{wire.WelcomeBody{}, Target{}, "CPU", false},
-		{wire.WelcomeBody{Platform: "cpu", LSTMThreads: 2, Devices: []wire.DeviceInfo{{Kind: "cpu", Memory: 8 << 30}}},
-			Target{Platform: "cpu", Kind: "cpu", Devices: 1, Memory: 8 << 30, Threads: 2}, "CPU", false},
+		{wire.WelcomeBody{Platform: "cpu", Devices: []wire.DeviceInfo{{Kind: "cpu", Memory: 8 << 30}}},
+			Target{Platform: "cpu", Kind: "cpu", Devices: 1, Memory: 8 << 30}, "CPU", false},
 		{wire.WelcomeBody{Platform: "CUDA", Devices: []wire.DeviceInfo{{Kind: "NVIDIA H200", Capability: "9.0", Memory: 1 << 37}, {}}},
 			Target{Platform: "cuda", Kind: "NVIDIA H200", Capability: "9.0", Memory: 1 << 37, Devices: 2, Triton: true, CuDNN: true},
 			"CUDA NVIDIA H200, compute capability 9.0, 2 devices", true},

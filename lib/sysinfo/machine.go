@@ -56,7 +56,6 @@ func (i Info) String() string {
 // and Memory are the limits of the container.
 type Machine struct {
 	CPU          string `json:"cpu,omitempty"`          // model name
-	Vendor       string `json:"vendor,omitempty"`       // of an x86 CPU, as CPUID gives it: GenuineIntel, AuthenticAMD
 	Cores        int    `json:"cores"`                  // logical cores that this process may use
 	Memory       int64  `json:"memory_bytes,omitempty"` // bytes
 	OS           string `json:"os"`                     // runtime.GOOS
@@ -72,7 +71,6 @@ func readMachine(root fs.FS) Machine {
 	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.GOMAXPROCS(0)}
 	// x86 says "model name"; some ARM kernels have only one of the others.
 	m.CPU = firstField(root, "proc/cpuinfo", ":", "model name", "Model", "Hardware", "Processor")
-	m.Vendor = firstField(root, "proc/cpuinfo", ":", "vendor_id")
 	// The version alone: what a builder adds says nothing to readers of a report.
 	m.Kernel, _, _ = strings.Cut(line(root, "proc/sys/kernel/osrelease"), "-")
 	m.Distribution = strings.Trim(firstField(root, "etc/os-release", "=", "PRETTY_NAME"), `"'`)

@@ -24,11 +24,11 @@ func TestReadMachine(t *testing.T) {
 		want  Machine
 	}{
 		{"a server", map[string]string{
-			"proc/cpuinfo":              "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC 9654\nflags\t: fpu\nprocessor\t: 1\nmodel name\t: other\n",
+			"proc/cpuinfo":              "processor\t: 0\nmodel name\t: AMD EPYC 9654\nflags\t: fpu\nprocessor\t: 1\nmodel name\t: other\n",
 			"proc/meminfo":              "MemTotal:       16384 kB\nMemFree: 1 kB\n",
 			"proc/sys/kernel/osrelease": "6.1.0-18-amd64\n",
 			"etc/os-release":            "NAME=Debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n",
-		}, Machine{CPU: "AMD EPYC 9654", Vendor: "AuthenticAMD", Memory: 16 << 20, Kernel: "6.1.0", Distribution: "Debian GNU/Linux 12 (bookworm)"}},
+		}, Machine{CPU: "AMD EPYC 9654", Memory: 16 << 20, Kernel: "6.1.0", Distribution: "Debian GNU/Linux 12 (bookworm)"}},
 		{"a small board", map[string]string{"proc/cpuinfo": "processor : 0\nModel : Raspberry Pi 5\n"}, Machine{CPU: "Raspberry Pi 5"}},
 		{"a container", map[string]string{"proc/meminfo": "MemTotal: 16384 kB\n", "sys/fs/cgroup/memory.max": "1048576\n"}, Machine{Memory: 1 << 20}},
 		{"a container without limit", map[string]string{"proc/meminfo": "MemTotal: 16384 kB\n", "sys/fs/cgroup/memory.max": "max\n"}, Machine{Memory: 16 << 20}},

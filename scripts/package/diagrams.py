@@ -103,7 +103,7 @@ def architecture():
     rows = [("programs", "kernels/gaiden: kernel, session, tools, magics · kernels/bench: benchmarks", "you"),
             ("kernel", "kernels/internal: jupyter · cell (parse, build, keep, complete, process) · notebook · magic · runner · webpage · linker", "you"),
             ("show", "lib/report: tables, plots, progress · lib/profile: phases, layers, roofline · lib/search", "plain"),
-            ("train", "lib/fit: Fit, jobs, predict, tune · fit/step · fit/phases · fit/result", "plain"),
+            ("train", "lib/fit: Fit, jobs, predict, tune · fit/step · fit/phases · fit/statedict · fit/result", "plain"),
             ("decide how", "lib/lower: target · lower/plan · lower/xla: forms of layers · lib/fused and engine/triton/kernels: fused operations", "plain"),
             ("define what", "lib/models · losses · optim · metrics · activations · elementwise · gradient · data · datasets (no device)", "plain"),
             ("client", "lib/session: arrays, programs, snapshots, jobs", "session"),

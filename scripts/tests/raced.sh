@@ -1,6 +1,6 @@
 # What group race tests, and group unit therefore does not. Not under the detector,
 # since they have one goroutine: arithmetic and text (lib/models, lib/fused,
-# lib/engine/golden, hlo, lstm, triton/..., pjrt/xspace, lib/timing/stats
+# lib/engine/golden, hlo, triton/..., pjrt/xspace, lib/timing/stats
 # and units, lib/engine/files), cells as text and Go's linker (kernels/internal/magic, linker,
 # webpage). lib/engine/pjrt calls C without cgo, and with cgo, which the detector needs,
 # in another way.

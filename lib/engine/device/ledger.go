@@ -179,9 +179,6 @@ func (w *Worker) build(p *program, b *wire.ProgramBody) *wire.Error {
 	if got := wire.Key(b.Text, b.Flags, b.Replicas, b.Devices); got != b.Hash {
 		return wire.Errorf(wire.Invalid, "text and options hash to %x, request says %x", got[:6], b.Hash[:6])
 	}
-	if why := w.lacks(b.Text); why != nil {
-		return why
-	}
 	start = time.Now()
 	exe, err := w.client.Compile(b, opts)
 	p.took = time.Since(start)

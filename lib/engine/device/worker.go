@@ -60,7 +60,6 @@ type accelerators struct {
 	client      *hosts.Client
 	devices     []*hosts.Device // of all nodes, those of this one first
 	inline      bool            // short programs run inside Execute
-	lstmThreads int             // threads of the calls of package lstm; 0: LSTMs are XLA's
 	pools       []gpuMemory     // of GPUs, where memory is theirs
 	deviceLimit int64           // memory of the smallest device, 0 if it is not known
 	turns       []*turns        // of the devices
@@ -149,9 +148,6 @@ func (w *Worker) Open() error {
 		w.turns = append(w.turns, newTurns(&w.mu))
 	}
 	w.inline = w.client.Platform() == "cpu"
-	if err := w.offerLSTM(p); err != nil { // a session with XLA's LSTMs is better than none
-		w.Logf("LSTMs: %v: they are XLA's", err)
-	}
 	if len(w.pools) > 0 {
 		if err := w.keepPools(); err != nil { // a session without a limit is better than none
 			w.Logf("memory of GPUs: %v: no limit is kept", err)
@@ -304,7 +300,7 @@ func (w *Worker) freeBuffer(b pjrt.Buffer) {
 // welcome describes the session to a client of a space.
 func (w *Worker) welcome(s *space) wire.WelcomeBody {
 	b := wire.WelcomeBody{Protocol: wire.Protocol, Version: w.Version, Generation: w.Generation, Instance: w.instance, Note: w.Note, Plugin: w.Plugin.Path,
-		Platform: w.client.Platform(), PlatformVersion: w.client.PlatformVersion(), LSTMThreads: w.lstmThreads, Boot: wire.BootID()}
+		Platform: w.client.Platform(), PlatformVersion: w.client.PlatformVersion(), Boot: wire.BootID()}
 	if s != nil {
 		w.mu.Lock()
 		b.Note = strings.Join(slices.DeleteFunc([]string{w.Note, s.note}, func(t string) bool { return t == "" }), "; ")

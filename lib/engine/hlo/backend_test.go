@@ -15,7 +15,6 @@ import (
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/engine/hlo"
-	"gaiden/lib/engine/lstm"
 	"gaiden/lib/engine/pjrt"
 )
 
@@ -24,7 +23,6 @@ import (
 type backend struct {
 	notimplemented.Backend
 	client *pjrt.Client
-	bits   string // of the handlers' vectors; see vectors
 }
 
 // client is started once; XLA's libraries cannot be unloaded.
@@ -32,11 +30,6 @@ var client = sync.OnceValues(func() (*pjrt.Client, error) {
 	plugin, err := pjrt.Load(os.Getenv("GAIDEN_PLUGIN"))
 	if err != nil {
 		return nil, err
-	}
-	for _, h := range lstm.Handlers() {
-		if err := plugin.Register(fmt.Sprint(lstm.Target, h.Bits), lstm.Platform, h.Entry); err != nil {
-			return nil, err
-		}
 	}
 	return plugin.NewClient(map[string]any{"cpu_device_count": int64(2)})
 })

@@ -31,8 +31,6 @@ type Builder struct {
 	// operations on elements from now on, in place of StableHLO's op for them: faster
 	// on GPUs.
 	WriteNorms bool
-	// Threads are those of a session that has the calls of package lstm.
-	Threads int
 
 	backend   compute.Backend
 	name      string

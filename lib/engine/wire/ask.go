@@ -26,7 +26,6 @@ type WelcomeBody struct {
 	Plugin          string // file of the XLA plugin
 	Platform        string // as the plugin names it: cpu, cuda
 	PlatformVersion string
-	LSTMThreads     int `json:",omitempty"` // threads of the calls of package lstm; 0: it has none
 	Devices         []DeviceInfo
 	Boot            string // identity of the running kernel: shared memory works between equal ones
 }

@@ -11,9 +11,6 @@ import (
 
 // Calls writes calls of what is not an operation of XLA. The results have no gradient.
 type Calls interface {
-	// LSTM and LSTMBack are native calls of package lstm, whose operands' names these are.
-	LSTM(z, biases, recurrent, h0, c0 *Node) (all []*Node) // h, c, gates
-	LSTMBack(gates, recurrent, c0, c, v *Node) (dz *Node)
 	// Recurrence is one as GPU kernels, with its gradient, and NoRecurrence why there are none
 	// for it; "": there are.
 	Recurrence(r models.Recurrence) *Node
@@ -48,11 +45,7 @@ type Flash struct {
 // before is in the loop; matmuls of all time steps with the inputs, and the
 // weights' gradients, are one product each.
 func (l Lowering) LSTM(z, biases, recurrent, h0, c0 *Node, training bool) (h, c *Node) {
-	calls := l.Calls
-	if !l.Options.NativeLSTM || z.DType() != dtypes.Float32 {
-		calls = nil
-	}
-	keep := l.Target.CPU() && (training || calls != nil) // the calls keep it anyway
+	keep := l.Target.CPU() && training
 	in := []*Node{z, recurrent, h0, c0}
 	if biases != nil {
 		in = append(in, biases)
@@ -63,7 +56,7 @@ func (l Lowering) LSTM(z, biases, recurrent, h0, c0 *Node, training bool) (h, c 
 			b = in[4]
 		}
 		var y *Node
-		y, c = scan(calls, in[0], b, in[1], in[2], in[3], keep)
+		y, c = scan(in[0], b, in[1], in[2], in[3], keep)
 		return y
 	}, func(in []*Node) *Node {
 		z := in[0]
@@ -89,9 +82,8 @@ func (l Lowering) LSTM(z, biases, recurrent, h0, c0 *Node, training bool) (h, c 
 //
 // With keep the first loop keeps what the gates give, where z was, the second puts
 // the gradient there, and all is only derived, not computed. On a CPU its product, and
-// the gates' functions once more, cost more than it costs to keep what they give. calls
-// are native calls for these loops; nil: there are none.
-func scan(calls Calls, z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
+// the gates' functions once more, cost more than it costs to keep what they give.
+func scan(z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Node) {
 	n, u := h0.Shape().Dimensions[0], h0.Shape().Dimensions[1]
 	length := z.Shape().Dimensions[0] / n
 	biased := z
@@ -101,13 +93,9 @@ func scan(calls Calls, z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Nod
 	}
 	biased = Reshape(biased, length, n, 4*u)
 	var kept *Node // [length n 4·units]
-	switch {
-	case keep && calls != nil:
-		all := calls.LSTM(Reshape(z, length, n, 4*u), Reshape(biases, 4*u), recurrent, h0, c0)
-		h, c, kept = all[0], all[1], all[2]
-	case keep:
+	if keep {
 		h, c, kept = forward(StopGradient(Reshape(z, length, n, 4*u)), StopGradient(biases), StopGradient(recurrent), h0, c0) // a layer has biases
-	default:
+	} else {
 		h, c, _ = forward(StopGradient(biased), nil, StopGradient(recurrent), h0, c0)
 	}
 
@@ -124,9 +112,6 @@ func scan(calls Calls, z, biases, recurrent, h0, c0 *Node, keep bool) (h, c *Nod
 		kept = all
 	}
 	return derived(h, all, func(v *Node) *Node {
-		if keep && calls != nil {
-			return calls.LSTMBack(kept, recurrent, c0, c, v)
-		}
 		return backward(kept, before(c0, c), c, v, recurrent, keep)
 	}), c
 }

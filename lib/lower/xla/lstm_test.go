@@ -76,7 +76,7 @@ func TestScan(t *testing.T) {
 						return Sin(MulScalar(AddScalar(x, 1), step))
 					}
 					z, biases, recurrent := wave(0.7, length*n, 4*u), wave(0.4, 4*u), wave(0.3, u, 4*u)
-					h, c := scan(nil, z, biases, recurrent, wave(0.2, n, u), wave(0.1, n, u), keep)
+					h, c := scan(z, biases, recurrent, wave(0.2, n, u), wave(0.1, n, u), keep)
 					loss := ReduceAllSum(Mul(h, wave(0.9, length, n, u)))
 					return append([]*Node{h, c}, gradient.Final(loss, z, biases, recurrent)...)
 				})
@@ -126,7 +126,7 @@ func TestScanNaN(t *testing.T) {
 					wave := func(dims ...int) *Node { return Sin(IotaFull(g, shapes.Make(dtypes.Float32, dims...))) }
 					first := Equal(IotaFull(g, shapes.Make(dtypes.Int32, length*n, 4*u)), Const(g, int32(which*4*u)))
 					z := Add(wave(length*n, 4*u), Where(first, Const(g, float32(math.NaN())), Const(g, float32(0))))
-					h, c := scan(nil, z, wave(4*u), wave(u, 4*u), wave(n, u), wave(n, u), keep)
+					h, c := scan(z, wave(4*u), wave(u, 4*u), wave(n, u), wave(n, u), keep)
 					return append([]*Node{h, c}, gradient.Final(ReduceAllSum(h), z)...)
 				})
 				if err != nil {

@@ -14,7 +14,7 @@ import (
 type Lowering struct {
 	Target  lower.Target
 	Options lower.Options
-	Calls   Calls // the program's native calls for LSTMs; nil: it has none
+	Calls   Calls // of the program; nil: it has none
 	// Attends is called with the shape of each attention; nil: it is not.
 	Attends func(lower.Attention)
 	// Recurs is called for each recurrence, with why there are no kernels for it, or ""; nil: it

@@ -1,6 +1,10 @@
-package fit
+package statedict
 
-import "slices"
+import (
+	"slices"
+
+	"gaiden/lib/fit/result"
+)
 
 // features is the order that the numbers of a vector have in PyTorch's net, where images have
 // their channels first: those of an image that is flattened, or of a vector that becomes one.
@@ -68,7 +72,7 @@ func channelsFirst(dims []int) *features {
 }
 
 // reorder gives an axis of ours their order, or back.
-func (f *features) reorder(t Tensor, axis int, back bool) Tensor {
+func (f *features) reorder(t result.Tensor, axis int, back bool) result.Tensor {
 	from := f.index()
 	if axis >= len(t.Dims) || t.Dims[axis] != len(from) {
 		return t
@@ -77,7 +81,7 @@ func (f *features) reorder(t Tensor, axis int, back bool) Tensor {
 	for _, d := range t.Dims[axis+1:] {
 		row *= d
 	}
-	out := Tensor{Name: t.Name, Dims: t.Dims, Data: make([]float32, len(t.Data))}
+	out := result.Tensor{Name: t.Name, Dims: t.Dims, Data: make([]float32, len(t.Data))}
 	for block := 0; block < len(t.Data); block += len(from) * row {
 		for i, k := range from {
 			if back {

@@ -1,4 +1,4 @@
-package fit
+package statedict
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gaiden/lib/fit/result"
 	"gaiden/lib/weights"
 )
 
@@ -32,24 +33,20 @@ type rule struct {
 }
 
 // rules are those of the net's layers, and of a map.
-func (n *Net) rules(how ...weights.Map) (rules, error) {
+func (n Net) rules(how []weights.Map) (rules, error) {
 	all := rules{kept: map[string]rule{}}
-	s, err := n.summary()
-	if err != nil {
-		return all, err
-	}
-	if n.model.Parts() == nil {
-		all.list(s.Layers, flow{dims: n.model.Input})
+	if n.Model.Parts() == nil {
+		all.list(n.Layers, flow{dims: n.Model.Input})
 	} else {
-		for _, part := range s.Layers {
+		for _, part := range n.Layers {
 			all.list(part.Inner, flow{dims: part.In})
 		}
 	}
 	all.settle()
 	if len(how) > 0 {
 		var names []string
-		for _, v := range n.floats() {
-			names = append(names, v.name)
+		for _, v := range n.Variables {
+			names = append(names, v.Name)
 		}
 		all.Map = how[0]
 		err := how[0].Check(names)
@@ -57,7 +54,7 @@ func (n *Net) rules(how ...weights.Map) (rules, error) {
 			err = fmt.Errorf("got %d maps: want one", len(how))
 		}
 		if err != nil {
-			return all, fmt.Errorf("fit: %s: weights.Map: %w", n.name, err)
+			return all, fmt.Errorf("fit: %s: weights.Map: %w", n.Name, err)
 		}
 	}
 	return all, nil
@@ -136,7 +133,7 @@ func (r rule) is(shape, dims []int) bool {
 }
 
 // out is a variable of ours as the file has it.
-func (r rule) out(t Tensor) Tensor {
+func (r rule) out(t result.Tensor) result.Tensor {
 	own := t.Dims
 	for axis, f := range r.features {
 		t = f.reorder(t, axis, false)
@@ -151,7 +148,7 @@ func (r rule) out(t Tensor) Tensor {
 
 // out are variables of ours as the file has them. nn.LSTM adds two biases where we have one,
 // and refuses a file without the second: it gets zeros. Parts of an array are joined.
-func (all rules) out(variables []Tensor) (l []Tensor, err error) {
+func (all rules) out(variables []result.Tensor) (l []result.Tensor, err error) {
 	parts, written := map[string][]wanted{}, map[string]bool{} // array is the number of the variable
 	for i, t := range variables {
 		if !all.Wants(t.Name) {
@@ -172,13 +169,13 @@ func (all rules) out(variables []Tensor) (l []Tensor, err error) {
 		written[t.Name] = true
 		l = append(l, t)
 		if other := r.other(); other != "" {
-			l = append(l, Tensor{Name: other, Dims: t.Dims, Data: make([]float32, len(t.Data))})
+			l = append(l, result.Tensor{Name: other, Dims: t.Dims, Data: make([]float32, len(t.Data))})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		of := parts[name]
 		slices.SortFunc(of, func(a, b wanted) int { return a.from - b.from })
-		whole, end := Tensor{}, 0
+		whole, end := result.Tensor{}, 0
 		for _, p := range of {
 			if p.from != end {
 				return nil, fmt.Errorf("weights.Map: the net has no part of %s from %d on: want all parts of what is written", name, end)
@@ -191,11 +188,11 @@ func (all rules) out(variables []Tensor) (l []Tensor, err error) {
 }
 
 // joined are two tensors one after the other on an axis; the first may be none.
-func joined(a, b Tensor, axis int) Tensor {
+func joined(a, b result.Tensor, axis int) result.Tensor {
 	if a.Data == nil {
 		return b
 	}
-	c := Tensor{Name: b.Name, Dims: slices.Clone(a.Dims)}
+	c := result.Tensor{Name: b.Name, Dims: slices.Clone(a.Dims)}
 	c.Dims[axis] += b.Dims[axis]
 	rowA, rowB := 1, 1
 	for k := axis; k < len(a.Dims); k++ {
@@ -208,7 +205,7 @@ func joined(a, b Tensor, axis int) Tensor {
 }
 
 // in is out backwards.
-func (r rule) in(t Tensor) Tensor {
+func (r rule) in(t result.Tensor) result.Tensor {
 	if r.to > 0 {
 		t = partOf(t, r.axis, r.from, r.to)
 	}
@@ -233,12 +230,12 @@ func (r rule) in(t Tensor) Tensor {
 }
 
 // partOf is what stands from from to to of an axis.
-func partOf(t Tensor, axis, from, to int) Tensor {
+func partOf(t result.Tensor, axis, from, to int) result.Tensor {
 	of, row := t.Dims[axis], 1
 	for _, d := range t.Dims[axis+1:] {
 		row *= d
 	}
-	p := Tensor{Name: t.Name, Dims: slices.Clone(t.Dims)}
+	p := result.Tensor{Name: t.Name, Dims: slices.Clone(t.Dims)}
 	p.Dims[axis] = to - from
 	for i := 0; i < len(t.Data); i += of * row {
 		p.Data = append(p.Data, t.Data[i+from*row:i+to*row]...)
@@ -248,7 +245,7 @@ func partOf(t Tensor, axis, from, to int) Tensor {
 
 // permute gives a tensor's axes another order: axis i of the result is axis
 // order[i] of t. nil, or an order of another length, changes nothing.
-func permute(t Tensor, order []int) Tensor {
+func permute(t result.Tensor, order []int) result.Tensor {
 	if len(order) != len(t.Dims) || len(order) == 0 {
 		return t
 	}
@@ -258,7 +255,7 @@ func permute(t Tensor, order []int) Tensor {
 		stride[i] = step
 		step *= t.Dims[i]
 	}
-	out := Tensor{Name: t.Name, Dims: make([]int, len(order)), Data: make([]float32, 0, len(t.Data))}
+	out := result.Tensor{Name: t.Name, Dims: make([]int, len(order)), Data: make([]float32, 0, len(t.Data))}
 	for i, k := range order {
 		out.Dims[i] = t.Dims[k]
 	}
