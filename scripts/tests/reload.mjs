@@ -51,13 +51,12 @@ const press = async () => {
   await cell.locator(".cm-content").click();
   await page.keyboard.press("Shift+Enter");
 };
-const command = async (title) => { // of the notebook, by its keys
+const twice = async (key) => { // a command of the notebook: i interrupts, 0 restarts
   await cell.locator(".jp-InputPrompt").click();
-  await page.keyboard.press(title);
-  await page.keyboard.press(title);
+  await page.keyboard.press(key);
+  await page.keyboard.press(key);
 };
-const start = async () => { // what the page shows, and that it moves
-  await page.locator(".jp-OutputArea-output").first().waitFor({ state: "detached", timeout: 1 }).catch(() => {});
+const start = async () => { // until it shows something, and that moves
   await press();
   await until(async () => (await cell.locator(".jp-InputPrompt").innerText()).includes("*") && (await text()) !== "");
   await moves();
@@ -89,9 +88,9 @@ for (let round = 0; round < Number(args.rounds); round++) {
     began = Date.now();
     await moves();
     lap("connection cut: until it moves");
-    await command("i"); // interrupts
+    await twice("i");
     await until(async () => !(await cell.locator(".jp-InputPrompt").innerText()).includes("*"));
-    await command("0"); // restarts
+    await twice("0");
     await page.locator(".jp-Dialog .jp-mod-accept").click();
     began = Date.now();
     await page.waitForTimeout(50);
@@ -99,7 +98,7 @@ for (let round = 0; round < Number(args.rounds); round++) {
     lap("kernel restarted: until it is there");
     await start();
     lap("then the cell run: until it moves");
-    await command("i");
+    await twice("i");
     await until(async () => !(await cell.locator(".jp-InputPrompt").innerText()).includes("*"));
   }
 }
