@@ -99,7 +99,7 @@ func (c *canvas) title(s string, width float64) {
 	c.text(width/2, 17, "middle", fmt.Sprintf(` font-size="%.3g" font-weight="bold"`, fits), s)
 }
 
-// columns are the numbers below the plot, as many as have room beside each other.
+// columns are the numbers below the plot, as many as have room next to each other.
 func (c *canvas) columns() []tick {
 	about := max(2, int((c.right-c.left)/75))
 	columns := c.x.ticks(about)
@@ -109,7 +109,7 @@ func (c *canvas) columns() []tick {
 	return columns
 }
 
-// crowded says whether numbers below the plot, such as 1,500,000, have no room beside each other.
+// crowded says whether numbers below the plot, such as 1,500,000, have no room next to each other.
 func (c *canvas) crowded(columns []tick) bool {
 	for i := 1; i < len(columns); i++ {
 		letters := utf8.RuneCountInString(columns[i-1].label) + utf8.RuneCountInString(columns[i].label)
