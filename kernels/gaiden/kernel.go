@@ -98,6 +98,7 @@ func kernelMain(args []string, _, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	n := newNotebook()
+	n.Welcome = renamed(filepath.Join(wire.StateDir(), "notebooks.json"), os.Getenv("JPY_SESSION_NAME"))
 	if m := serverFile.FindStringSubmatch(filepath.Base(f.Arg(0))); m != nil {
 		n.Kernel = m[1]
 	}

@@ -90,7 +90,7 @@ func (j *Job) Follow(ctx context.Context, progress func(Progress)) (*History, er
 			if err != nil {
 				return err
 			}
-			r = &jobReader{jobDescription: about, began: i.Started, record: record{history: &History{Devices: max(1, about.Devices), Note: about.Note, FLOPs: about.FLOPs}, labels: about.Labels, measured: all, answers: about.Answers, goal: newGoal("", about.Maximize)}}
+			r = &jobReader{jobDescription: about, began: i.Started, last: i.Started, record: record{history: &History{Devices: max(1, about.Devices), Note: about.Note, FLOPs: about.FLOPs}, labels: about.Labels, measured: all, answers: about.Answers, goal: newGoal("", about.Maximize)}}
 		}
 		for _, e := range l {
 			r.entry(e)
@@ -198,21 +198,24 @@ type jobReader struct {
 	jobDescription
 	record
 	began     time.Time
-	first     time.Time // when the first steps had been done, and how many
+	ran       time.Duration // until the last entry; it never shrinks, though the clock may be set back
+	last      time.Time     // of the last entry, or began
+	first     time.Duration // ran when the first steps had been done, and how many
 	warm      int
-	last      time.Time
 	info      wire.JobInfo
 	notFinite *result.NotFiniteError // nil while all numbers are finite
 }
 
 func (r *jobReader) entry(e wire.JobEntry) {
+	r.ran += max(0, e.Time.Sub(r.last))
+	r.last = e.Time
 	switch {
 	case e.Name == "train" && r.finite(e.Values):
 		for row := e.Values; len(row) > r.columns(); row = row[r.columns():] { // the last row tells of weights that are not finite
-			r.row(row[:r.columns()], e.Time)
+			r.row(row[:r.columns()])
 		}
-		if r.last = e.Time; r.warm == 0 {
-			r.first, r.warm = e.Time, r.history.Steps
+		if r.warm == 0 {
+			r.first, r.warm = r.ran, r.history.Steps
 		}
 	case (e.Name == probed || e.Name == probedBefore) && r.notFinite != nil && len(e.Values) == 2+2*len(r.Layers):
 		flags := make([]int32, len(e.Values))
@@ -255,13 +258,13 @@ func (r *jobReader) finite(values []float64) bool {
 }
 
 // row is the result of one step.
-func (r *jobReader) row(row []float64, at time.Time) {
+func (r *jobReader) row(row []float64) {
 	if r.step%r.Steps == 0 {
 		r.begin(len(r.history.Epochs) + 1)
 	}
 	addRow(&r.record, row, min(r.Batch, r.N-r.step*r.Batch))
 	if r.step == r.Steps {
-		r.end(at.Sub(r.began), nil)
+		r.end(r.ran, nil)
 	}
 }
 
@@ -277,11 +280,11 @@ func (r *jobReader) progress() Progress {
 	}
 	p := r.record.progress(phase, r.Epochs, r.Steps)
 	p.Total = r.Epochs * r.Steps
-	p.Elapsed = time.Since(r.began)
+	p.Elapsed = max(r.ran, time.Since(r.began))
 	if r.info.State.Over() {
-		p.Elapsed = r.info.Changed.Sub(r.began)
+		p.Elapsed = max(r.ran, r.info.Changed.Sub(r.began))
 	} else if done := r.history.Steps - r.warm; done > 0 && r.info.State == wire.JobRuns {
-		p.Left = time.Duration(float64(r.last.Sub(r.first)) / float64(done) * float64(p.Total-r.history.Steps))
+		p.Left = time.Duration(float64(r.ran-r.first) / float64(done) * float64(p.Total-r.history.Steps))
 	}
 	return p
 }

@@ -64,7 +64,7 @@ func (r Runs) table() Table {
 	for _, run := range r.Runs {
 		took := ""
 		if !run.Ended.IsZero() {
-			took = units.Clock(run.Ended.Sub(run.Began).Seconds())
+			took = units.Clock(max(0, run.Ended.Sub(run.Began)).Seconds()) // the clock may have been set back
 		}
 		row := []any{run.Name, run.Net, shorten(run.State, 60), len(run.Epochs), run.To - run.From, took}
 		for _, name := range names {

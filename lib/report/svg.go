@@ -99,9 +99,30 @@ func (c *canvas) title(s string, width float64) {
 	c.text(width/2, 17, "middle", fmt.Sprintf(` font-size="%.3g" font-weight="bold"`, fits), s)
 }
 
+// columns are the numbers below the plot, as many as have room next to each other.
+func (c *canvas) columns() []tick {
+	about := max(2, int((c.right-c.left)/75))
+	columns := c.x.ticks(about)
+	for ; about > 1 && c.crowded(columns); about-- {
+		columns = c.x.ticks(about - 1)
+	}
+	return columns
+}
+
+// crowded says whether numbers below the plot, such as 1,500,000, have no room next to each other.
+func (c *canvas) crowded(columns []tick) bool {
+	for i := 1; i < len(columns); i++ {
+		letters := utf8.RuneCountInString(columns[i-1].label) + utf8.RuneCountInString(columns[i].label)
+		if c.px(columns[i].at)-c.px(columns[i-1].at) < charWidth*(float64(letters)/2+1) {
+			return true
+		}
+	}
+	return false
+}
+
 // axes draws grid, frame, numbers and names.
 func (c *canvas) axes(rows []tick, p Plot) {
-	columns := c.x.ticks(max(2, int((c.right-c.left)/75)))
+	columns := c.columns()
 	var grid strings.Builder
 	for _, t := range rows {
 		fmt.Fprintf(&grid, "M%.1f %.1fH%.1f", c.left, c.py(t.at), c.right)

@@ -1,6 +1,7 @@
 package jupyter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -106,7 +107,7 @@ func (c *core) execute(s *shell, r request) {
 		time.Sleep(abortGrace - time.Since(started))
 		s.abort()
 	}
-	content["execution_count"] = c.counted(false)
+	content["execution_count"] = cmp.Or(req.Count, c.counted(false)) // cells of subshells may have counted since
 	content["payload"] = orNone(result.Payload)
 	content["user_expressions"] = orNoMap(result.UserExpressions)
 	out.ended(func() { c.reply(r, "execute_reply", content, metadata) })

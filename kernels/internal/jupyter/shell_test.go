@@ -104,7 +104,10 @@ func TestSubshells(t *testing.T) {
 		t.Fatal(err)
 	}
 	answered(t, c, jupyter.Control, "interrupt_request", object{})
-	status("stopped", busy, "error")
+	stopped := status("stopped", busy, "error")
+	if got := frontend.Content(stopped.Reply)["execution_count"]; got != 1.0 {
+		t.Errorf("the first cell's reply has number %v, though cells of subshells came after it; want 1", got)
+	}
 	status("stopped in a subshell", also, "error")
 
 	// A subshell that is deleted answers what it has.

@@ -79,6 +79,9 @@ func (x *execution) run(ctx context.Context) error {
 	if err := x.n.libraryGone(); err != nil {
 		return err
 	}
+	if x.n.Welcome != "" {
+		x.n.welcomed.Do(func() { x.say([]string{x.n.Welcome}) })
+	}
 	x.n.building.Lock()
 	removed, err := x.n.temp.Again()
 	x.n.building.Unlock()

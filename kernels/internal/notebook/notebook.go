@@ -71,6 +71,8 @@ type Notebook struct {
 	// magics do and what cells do is for one notebook and one session, whoever has set them.
 	Follows []string
 
+	Welcome string // shown in the first cell that runs; "" = nothing is
+
 	// Ended is called after each cell's program, also one that was stopped:
 	// what the program has left to be done elsewhere can be looked after there.
 	// Its notes are shown; its error is the cell's, if the cell has none of its
@@ -78,8 +80,9 @@ type Notebook struct {
 	// has its hint: the runtime does not print those. nil = nothing is done.
 	Ended func(ctx context.Context, e Ending) (notes []string, err error)
 
-	once   sync.Once
-	failed error // of once
+	once     sync.Once
+	failed   error // of once
+	welcomed sync.Once
 	parts
 
 	mu sync.Mutex // protects following

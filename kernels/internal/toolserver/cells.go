@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"io/fs"
 	"os"
@@ -33,11 +34,11 @@ type cellIn struct {
 
 type trainIn struct {
 	Net        string  `json:"net" jsonschema:"a variable or expression of type *fit.Net, such as net"`
-	Data       string  `json:"data" jsonschema:"a variable or expression of type *fit.Set, such as train, or must(net.Data(\"mnist/train\"))"`
+	Data       string  `json:"data" jsonschema:"a variable or expression of type *fit.Set, such as train, or the name of a data set in the session, such as mnist/train"`
 	Epochs     int     `json:"epochs,omitempty" jsonschema:"default: 1"`
 	Batch      int     `json:"batch,omitempty" jsonschema:"examples a step; default: 32"`
 	Rate       float64 `json:"learning_rate,omitempty" jsonschema:"default: the optimizer's"`
-	Validation string  `json:"validation,omitempty" jsonschema:"a *fit.Set that is tested after each epoch"`
+	Validation string  `json:"validation,omitempty" jsonschema:"a data set, as for data, that is tested after each epoch"`
 	Log        string  `json:"log,omitempty" jsonschema:"folder in which the run is logged, such as runs/first, for list_runs; default: it is not"`
 	Timeout    float64 `json:"timeout_seconds,omitempty" jsonschema:"stop training after so long, with the weights that it has then; default: never"`
 }
@@ -138,9 +139,23 @@ func expression(tool, argument, text string) error {
 	return nil
 }
 
+// dataSet is the expression of a data set, which may be given by the name that it has in the
+// session, too: mnist/train, read as Go, would divide, and no data set is a quotient or a string.
+func dataSet(net, text string) string {
+	e, _ := parser.ParseExpr(text)
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		return fmt.Sprintf("must((%s).Data(%q))", net, text)
+	case *ast.BasicLit:
+		return fmt.Sprintf("must((%s).Data(%s))", net, e.Value)
+	}
+	return text
+}
+
 // trainCell is the cell that trains.
 func trainCell(in trainIn) (string, error) {
 	err := errors.Join(expression("train", "net", in.Net), expression("train", "data", in.Data))
+	in.Data = dataSet(in.Net, in.Data)
 	fields := ""
 	set := func(given bool, format string, v any) {
 		if given {
@@ -153,7 +168,7 @@ func trainCell(in trainIn) (string, error) {
 	set(in.Log != "", "Log: %q", in.Log)
 	if in.Validation != "" {
 		err = errors.Join(err, expression("train", "validation", in.Validation))
-		set(true, "Validation: %s", in.Validation)
+		set(true, "Validation: %s", dataSet(in.Net, in.Validation))
 	}
 	for _, v := range []struct {
 		name string

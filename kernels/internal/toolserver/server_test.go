@@ -327,6 +327,10 @@ func TestRuns(t *testing.T) {
 	if want := `must((net).Fit(train, fit.Train{Epochs: 2, Log: "runs/a b"}))`; err != nil || code != want {
 		t.Errorf("train: got %s, %v, want %s", code, err, want)
 	}
+	code, err = trainCell(trainIn{Net: "net", Data: "live/train", Validation: `"a b"`})
+	if want := `must((net).Fit(must((net).Data("live/train")), fit.Train{Validation: must((net).Data("a b"))}))`; err != nil || code != want {
+		t.Errorf("train by names: got %s, %v, want %s", code, err, want)
+	}
 }
 
 // TestManual reads all of it, and what describes the library.

@@ -133,8 +133,9 @@ func (l *jobLog) last(name string) (wire.JobEntry, bool) {
 	return e, ok
 }
 
-// answerBytes is about how much of a log goes into one answer.
-const answerBytes = 4 << 20
+// answerBytes is about how much of a log goes into one answer: who follows a long one sees its
+// beginning at once.
+const answerBytes = 1 << 20
 
 // from reads entries from number n on, and the channel that tells of more.
 func (l *jobLog) from(n int) ([]wire.JobEntry, <-chan struct{}, error) {
