@@ -112,6 +112,14 @@ func NewPlan(net models.Net) (*Plan, error) {
 	return p, nil
 }
 
+// HasKernel says whether a layer of that name is one of those with kernels. A convolution of
+// many channels may still be XLA's.
+func (p *Plan) HasKernel(layer string) bool {
+	return slices.ContainsFunc(p.parts, func(q part) bool {
+		return q.name == layer && (q.kind == "dense" || q.kind == "conv" || q.kind == "head")
+	})
+}
+
 // String lists the layers, and what becomes of each.
 func (p *Plan) String() string {
 	var b strings.Builder

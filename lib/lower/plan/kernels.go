@@ -129,5 +129,23 @@ func (t Training) layers() (*fused.Plan, error) {
 			return nil, fmt.Errorf("Gaiden has none for %s of %s: want Float32", v.Name, v.Shape.DType)
 		}
 	}
-	return fused.NewPlan(t.Net)
+	p, err := fused.NewPlan(t.Net)
+	if err != nil {
+		return nil, err
+	}
+	// What kernels gain is in their gradients, which are updates at once, and they cannot be with a
+	// packed state.
+	var all, some int
+	for _, v := range t.Variables {
+		if v.Trainable {
+			all += v.Shape.Size()
+			if layer, _, _ := strings.Cut(v.Name, "/"); p.HasKernel(layer) {
+				some += v.Shape.Size()
+			}
+		}
+	}
+	if 2*some < all {
+		return nil, fmt.Errorf("Gaiden has some for layers with %d of %d weights: want half of them", some, all)
+	}
+	return p, nil
 }
