@@ -93,7 +93,7 @@ func explainWait(ctx context.Context, ready <-chan struct{}, after time.Duration
 	case <-ctx.Done():
 	case <-ready:
 	case <-time.After(after):
-		say("preparing the packages that cells use: after an installation or an upgrade, Go compiles them once, which takes one to three minutes")
+		say("preparing the packages that cells use: after an installation or an upgrade, Go compiles them once, which takes up to three minutes")
 	}
 }
 

@@ -20,7 +20,7 @@ func TestExplainWait(t *testing.T) {
 		after time.Duration
 		want  string
 	}{
-		{"packages are compiled", context.Background(), open, 0, "takes one to three minutes"},
+		{"packages are compiled", context.Background(), open, 0, "takes up to three minutes"},
 		{"packages are ready", context.Background(), closed, time.Hour, ""},
 		{"the cell is built", ended, open, time.Hour, ""},
 	}
