@@ -231,6 +231,8 @@ func TestInstallRefuses(t *testing.T) {
 		{"-name ../x", "want lower-case letters"},
 		{"-name .. -uninstall", "no '.' first"},
 		{"-uninstall", "no kernelspec"},
+		{"-prefix=", "want the directory of an environment"},
+		{"-prefix= -user", "want one"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := gaiden(append([]string{"install"}, strings.Fields(tt.args)...), &stdout, &stderr)

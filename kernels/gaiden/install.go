@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -56,20 +57,27 @@ func installMain(args []string, stdout, stderr io.Writer) error {
 		}
 		return nil
 	}
+	prefixed := false
+	f.Visit(func(given *flag.Flag) { prefixed = prefixed || given.Name == "prefix" })
 	switch where := map[bool]int{true: 1}; {
-	case where[*user]+where[*sysPrefix]+where[*prefix != ""] > 1:
+	case where[*user]+where[*sysPrefix]+where[prefixed] > 1:
 		return errors.New("install: got more than one of -user, -sys-prefix and -prefix, want one")
+	case prefixed && *prefix == "":
+		return errors.New(`install: -prefix: got "", want the directory of an environment; is a variable in it not set?`)
 	case *sysPrefix:
 		var err error
 		if *prefix, err = pythonPrefix(); err != nil {
 			return fmt.Errorf("install: %w", err)
 		}
 	}
-	dir := filepath.Join(kernelsDir(*prefix), *name)
+	dir, err := filepath.Abs(filepath.Join(kernelsDir(*prefix), *name)) // the kernelspec names files in it
+	if err != nil {
+		return fmt.Errorf("install: %w", err)
+	}
 	if *remove {
 		return uninstall(dir, stdout)
 	}
-	err := installKernel(dir, *name, *display, *source, stdout)
+	err = installKernel(dir, *name, *display, *source, stdout)
 	if err == nil {
 		err = prepareCells(stdout)
 	}

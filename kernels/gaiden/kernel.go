@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"gaiden/kernels/internal/cell"
 	"gaiden/kernels/internal/jupyter"
@@ -72,16 +73,39 @@ func newLog(w io.Writer) *slog.Logger {
 // id that its pages know the kernel by. Others (jupyter console) take a number.
 var serverFile = regexp.MustCompile(`^kernel-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.json$`)
 
-// getReady fetches and compiles what cells need, where gaiden install has not.
+// getReady fetches and compiles what cells need in the background, where gaiden install
+// has not; an error comes back with the first cell that needs what is missing.
 func getReady(ctx context.Context, n *notebook.Notebook) {
-	_ = download(n.Library)
-	_ = n.Warm(ctx, cellPackages...)
+	ready := make(chan struct{})
+	n.Waiting = func(ctx context.Context, say func(string)) { explainWait(ctx, ready, 10*time.Second, say) }
+	go func() {
+		_ = download(n.Library)
+		_ = n.Warm(ctx, cellPackages...)
+		close(ready)
+		makeLinker(ctx, n)
+	}()
+}
+
+// explainWait says why a cell has not started after some time, if the packages are not
+// ready by then: the first cell after pip install waits for minutes.
+func explainWait(ctx context.Context, ready <-chan struct{}, after time.Duration, say func(string)) {
+	select {
+	case <-ctx.Done():
+	case <-ready:
+	case <-time.After(after):
+		say("preparing the packages that cells use: after an installation or an upgrade, Go compiles them once, which takes up to three minutes")
+	}
+}
+
+// makeLinker builds the linker for cells if there is none for this Go: for the next kernel,
+// since this one has looked for it.
+func makeLinker(ctx context.Context, n *notebook.Notebook) {
 	version, err := exec.CommandContext(ctx, "go", "env", "GOVERSION").Output()
 	if err != nil {
 		return
 	}
 	if made, err := linker.Find(n.Linkers, strings.TrimSpace(string(version))); made == "" && err == nil {
-		_, _ = linker.Make(ctx, "go", n.Linkers) // for the next kernel: this one has looked for it
+		_, _ = linker.Make(ctx, "go", n.Linkers)
 	}
 }
 
@@ -102,7 +126,7 @@ func kernelMain(args []string, _, stderr io.Writer) error {
 	if m := serverFile.FindStringSubmatch(filepath.Base(f.Arg(0))); m != nil {
 		n.Kernel = m[1]
 	}
-	go getReady(ctx, n) // an error comes back with the first cell that needs what is missing
+	getReady(ctx, n)
 	return jupyter.Run(ctx, f.Arg(0), n, jupyter.Options{
 		History: filepath.Join(wire.StateDir(), "history.json"), WithParent: !*alone,
 		Log: newLog(stderr)})

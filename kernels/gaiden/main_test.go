@@ -145,7 +145,8 @@ func TestSideBySide(t *testing.T) {
 	cellPackages = []string{"fmt"}
 	defer func() { cellPackages = old }()
 	kernels := filepath.Join(home, "data", "jupyter", "kernels")
-	for _, args := range [][]string{{"-source", root}, {"-name", "gaiden-0.0.9"}, {"-name", "gaiden-next", "-prefix", filepath.Join(home, "env"), "-display", "Next"}} {
+	t.Chdir(home)
+	for _, args := range [][]string{{"-source", root}, {"-name", "gaiden-0.0.9"}, {"-name", "gaiden-next", "-prefix", "env", "-display", "Next"}} {
 		os.Setenv("XDG_DATA_HOME", filepath.Join(home, "data")) // each is a process of its own
 		var out, said bytes.Buffer
 		if code := gaiden(append([]string{"install"}, args...), &out, &said); code != 0 {

@@ -52,7 +52,7 @@ func mcpMain(args []string, stdout, stderr io.Writer) error {
 	defer stop()
 	n := newNotebook()
 	defer n.Shutdown(false)
-	go getReady(ctx, n) // an error comes back with the first cell that needs what is missing
+	getReady(ctx, n)
 	s := toolserver.Server{Notebook: n, Library: n.Library, Version: session.Version}
 	return s.Run(ctx, &mcp.IOTransport{Reader: os.Stdin, Writer: nopCloser{stdout}})
 }

@@ -15,7 +15,7 @@ var updatePages = flag.Bool("update-pages", false, "rewrite notebooks/pages/magi
 // magicsPage is the page of all magics, generated from the help text of each.
 func magicsPage(t magic.Table) string {
 	var b strings.Builder
-	b.WriteString("# Magics\n\nA line that begins with `%` is a magic, as in IPython: a command to the kernel instead of Go code. In a cell, `%help` lists all magics, and `%NAME?` describes one. This page is generated from the same help texts: `go test ./kernels/gaiden -run TestMagicsPage -update-pages` updates it.\n\n| magic | what it does |\n|---|---|\n")
+	b.WriteString("# Magics\n\nLook up a magic. A line that begins with `%` is one, as in IPython: a command to the kernel instead of Go code. In a cell, `%help` lists all magics, and `%NAME?` describes one. This page is generated from the same help texts: `go test ./kernels/gaiden -run TestMagicsPage -update-pages` updates it.\n\n| magic | what it does |\n|---|---|\n")
 	for i := range t {
 		cell := func(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
 		fmt.Fprintf(&b, "| `%s` | %s |\n", cell(t[i].Usage()), cell(t[i].Help))

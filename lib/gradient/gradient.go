@@ -1,5 +1,13 @@
 // Package gradient gives expressions gradients that GoMLX cannot derive, or derives badly:
-// those of loops, of native calls, of operations it has no rule for.
+// those of loops, of native calls, of operations it has no rule for. The author of an operation
+// gives its backward pass:
+//
+//	y := gradient.Define(StopGradient(f(x)), []*Node{x}, func(v *Node) []*Node {
+//		return []*Node{Mul(v, slope(x))} // v is the gradient of y, of its shape
+//	})
+//
+// [Final] is the gradient of a training step, which nothing differentiates again; any other
+// gradient may be differentiated again.
 package gradient
 
 import (

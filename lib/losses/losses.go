@@ -3,6 +3,11 @@
 //
 //	config := fit.Config{Loss: losses.MSE{}}
 //
+// [CrossEntropy], [BinaryCrossEntropy] and [KLDivergence] are for classes and probabilities, and
+// take logits; [Hinge] is for targets of -1 and 1. For numbers there are [MSE], [MAE], [Huber],
+// [Poisson] and [Cosine], for sequences without alignment [CTC], for embeddings [Contrastive].
+// [Joint] adds losses of the parts of an output. Formulas and defaults are PyTorch's.
+//
 // A loss of your own is a [Func], or a type with the two methods of [Loss].
 package losses
 

@@ -52,6 +52,8 @@ else
     check "a page" grep -qE "<dd>([0-9]+) of \1 have run" "$debian/home/gaiden/.cache/gaiden/out/01-gaiden.html"
     check "nothing in the tree" inside gaiden 'cd ~/gaiden && test "$(ls -A | grep -cE "^(\.venv)$")" = 1 && ! find . -path ./.venv -prune -o -newer .venv/.gaiden -type f -print | grep .'
     check "again, and quickly" inside gaiden 'cd ~/gaiden && time timeout 120 scripts/run setup'
+    check "what the tests and the site add can be installed" inside gaiden 'cd ~/gaiden && for f in scripts/requirements-test.txt scripts/package/requirements-site.txt scripts/tests/requirements-*.txt docker/requirements.txt; do
+      .venv/bin/python -m pip install -q --dry-run --disable-pip-version-check -c scripts/constraints.txt -r "$f" || { echo "$f"; exit 1; }; done'
     check "gaiden" inside gaiden '~/.local/share/gaiden/bin/gaiden info && ~/.local/share/gaiden/bin/gaiden doctor && ~/.local/share/gaiden/bin/gaiden session stop'
     [ "$suite" = bookworm ] || continue
     # image N: the Nth RUN of the image.

@@ -138,3 +138,21 @@ func TestClear(t *testing.T) {
 		t.Errorf("got error %v, want the usage", err)
 	}
 }
+
+// What a cell waits for is said while it is built, and not after.
+func TestWaiting(t *testing.T) {
+	n := newNotebook(t)
+	ended := false
+	n.Waiting = func(ctx context.Context, say func(string)) {
+		say("waiting")
+		<-ctx.Done()
+		ended = true
+	}
+	r := &runner{t: t, n: n}
+	for _, code := range []string{"1 + 1", "1 +"} {
+		ended = false
+		if out, _ := r.run(code); out.stream("stderr") != "waiting\n" || !ended {
+			t.Errorf("%s: got %q, ended %t, want one note and an end", code, out.stream("stderr"), ended)
+		}
+	}
+}

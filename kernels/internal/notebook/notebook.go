@@ -73,6 +73,10 @@ type Notebook struct {
 
 	Welcome string // shown in the first cell that runs; "" = nothing is
 
+	// Waiting runs while a cell is built, and can say what that waits for. Its context
+	// ends with the building. nil = nothing is said.
+	Waiting func(ctx context.Context, say func(note string))
+
 	// Ended is called after each cell's program, also one that was stopped:
 	// what the program has left to be done elsewhere can be looked after there.
 	// Its notes are shown; its error is the cell's, if the cell has none of its

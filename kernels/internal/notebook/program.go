@@ -64,6 +64,15 @@ func (x *execution) build(ctx context.Context, src parse.Source) (program *keep.
 		}
 	}()
 	n := x.n
+	if n.Waiting != nil {
+		waiting, built := context.WithCancel(ctx)
+		said := make(chan struct{})
+		go func() {
+			defer close(said)
+			n.Waiting(waiting, func(note string) { x.say([]string{note}) })
+		}()
+		defer func() { built(); <-said }()
+	}
 	n.building.Lock()
 	defer n.building.Unlock()
 	began := time.Now()

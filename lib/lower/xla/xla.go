@@ -1,5 +1,5 @@
 // Package xla writes the operations of nets in XLA's own operations, in the forms that
-// package lower chooses: algorithms of convolutions, recurrences as loops, products and sums
+// package lower chooses: algorithms of convolutions, recurrences as loops, matmuls and sums
 // in the layout that the target computes fastest.
 package xla
 
