@@ -12,6 +12,7 @@ package gradient
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -21,21 +22,28 @@ import (
 
 // Define is y, whose gradient for each of wrt is what backward returns for it where v is
 // the gradient of y: of its shape, nil for none. It is called once in each backward pass, of
-// which a graph may have several. The way from wrt to y must be out of GoMLX's sight, by
-// StopGradient, for else its gradient is added; what else y is made of keeps the gradient that
-// GoMLX derives.
+// which a graph may have several; a gradient of another shape, or too few of them, panics.
+// Put StopGradient around what y makes of wrt, or GoMLX adds the gradient that it derives; what
+// else y is made of keeps that gradient.
+//
+//	sign := gradient.Define(StopGradient(Sign(x)), []*Node{x}, func(v *Node) []*Node { return []*Node{v} }) // straight-through
 func Define(y *Node, wrt []*Node, backward func(v *Node) []*Node) *Node {
-	var v, of *Node // the gradient of y, which is known before those of wrt are requested; that of gradients
+	var v, made *Node // the gradient of y, which is known before those of wrt are requested; that of gradients
 	var gradients []*Node
 	var way *Node
 	for i, x := range wrt {
 		x = IdentityWithCustomGradient(x, func(x, _ *Node) *Node {
-			if of != v {
-				gradients, of = backward(v), v
+			if made != v {
+				gradients, made = backward(v), v
+				if len(gradients) < len(wrt) {
+					panic(fmt.Errorf("gradient: Define: backward returned %d gradients for %d nodes: want one for each, nil for none", len(gradients), len(wrt)))
+				}
 			}
 			switch got := gradients[i]; {
 			case got == nil:
 				return ZerosLike(x)
+			case !slices.Equal(got.Shape().Dimensions, x.Shape().Dimensions):
+				panic(fmt.Errorf("gradient: Define: the gradient for %s has shape %s: want %s", x, got.Shape(), x.Shape()))
 			case got.DType() != x.DType():
 				return ConvertDType(got, x.DType())
 			default:

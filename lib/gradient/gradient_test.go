@@ -2,6 +2,7 @@ package gradient
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/gobackend"
@@ -26,5 +27,37 @@ func TestDefineTwice(t *testing.T) {
 		if v := got[i].Value(); !reflect.DeepEqual(v, want) {
 			t.Errorf("gradient %d is %v, want %v", i+1, v, want)
 		}
+	}
+}
+
+// TestDefineWrong: gradients that do not fit are errors, not gradients of something else.
+func TestDefineWrong(t *testing.T) {
+	backend, err := gobackend.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name     string
+		backward func(x, v *Node) []*Node
+		want     string
+	}{
+		{"too few", func(_, _ *Node) []*Node { return nil }, "0 gradients for 1 nodes"},
+		{"another shape", func(_, v *Node) []*Node { return []*Node{ReduceAllSum(v)} }, "want (Float32)[3]"},
+	}
+	for _, tt := range tests {
+		_, err := ExecOnce(backend, func(x *Node) *Node {
+			y := Define(StopGradient(Sign(x)), []*Node{x}, func(v *Node) []*Node { return tt.backward(x, v) })
+			return Gradient(ReduceAllSum(y), x)[0]
+		}, []float32{-1, 0, 2})
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	straight := MustExecOnce(backend, func(x *Node) *Node {
+		y := Define(StopGradient(Sign(x)), []*Node{x}, func(v *Node) []*Node { return []*Node{v} })
+		return Gradient(ReduceAllSum(MulScalar(y, 3)), x)[0]
+	}, []float32{-1, 0, 2}).Value()
+	if want := []float32{3, 3, 3}; !reflect.DeepEqual(straight, want) {
+		t.Errorf("the straight-through gradient is %v, want %v", straight, want)
 	}
 }

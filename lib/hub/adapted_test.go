@@ -3,6 +3,7 @@ package hub
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
+	"gaiden/lib/weights"
 )
 
 // TestLoRA holds an adapter to peft's: its logits, a step of gradient descent, what is saved, and
@@ -98,6 +100,37 @@ func TestLoRA(t *testing.T) {
 	again, err := m.Adapter(dir)
 	if err != nil || again.LoRA.Rank != a.LoRA.Rank || again.LoRA.Scale() != a.LoRA.Scale() || !slices.Equal(again.LoRA.Names, a.LoRA.Names) {
 		t.Errorf("what was saved is %+v, %v, want %+v", again, err, a)
+	}
+}
+
+// adaptedNet is a net with LoRA, and nothing else that SaveAdapter asks for.
+type adaptedNet struct{ models.Net }
+
+func (n adaptedNet) Model() models.Net                        { return n.Net }
+func (n adaptedNet) SaveWeights(string, ...weights.Map) error { return nil }
+
+// TestSaveAdapterJoined: LoRA on layers that peft has as one array cannot be written, and nothing
+// is left of an adapter.
+func TestSaveAdapterJoined(t *testing.T) {
+	for _, tt := range []struct {
+		names []string
+		want  string
+	}{
+		{[]string{"*/query", "*/value"}, "SaveWeights with Merge"},
+		{[]string{"*/query", "*/key", "*/value"}, "SaveWeights with Merge"},
+		{[]string{"*/up"}, ""},
+	} {
+		m, err := Open("testdata/gpt2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		net := m.Net(8)
+		net.LoRA = models.LoRA{Rank: 2, Names: tt.names}
+		dir := filepath.Join(t.TempDir(), "adapter")
+		err = m.SaveAdapter(dir, adaptedNet{net})
+		if _, left := os.Stat(dir); tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || !os.IsNotExist(left)) {
+			t.Errorf("%q: error %v, folder %v, want %q", tt.names, err, left, tt.want)
+		}
 	}
 }
 

@@ -133,19 +133,27 @@ func (m *Model) SaveAdapter(dir string, net interface {
 	if m.causal() {
 		c.Task = "CAUSAL_LM"
 	}
-	modules := map[string]bool{}
+	adapted := func(layer string) bool { return net.Model().Adapted(strings.ReplaceAll(layer, "*", "0")) }
+	modules, of := map[string]bool{}, map[string]string{} // of: the adapted layer that an array is of
 	for layer, array := range m.matrices() {
-		if net.Model().Adapted(strings.ReplaceAll(layer, "*", "0")) {
-			modules[array[strings.LastIndex(array, ".")+1:]] = true
+		if !adapted(layer) {
+			continue
 		}
+		if other, joined := of[array]; joined {
+			return fmt.Errorf("hub: SaveAdapter: %s and %s are one array %s in peft, with one matrix lora_A, and each has its own here: want SaveWeights with Merge, which writes the whole model", min(layer, other), max(layer, other), array)
+		}
+		modules[array[strings.LastIndex(array, ".")+1:]], of[array] = true, layer
 	}
 	var list []string
 	for layer, array := range m.matrices() {
 		name := array[strings.LastIndex(array, ".")+1:]
-		if !modules[name] {
+		switch {
+		case !modules[name]:
 			continue
-		}
-		if !net.Model().Adapted(strings.ReplaceAll(layer, "*", "0")) {
+		case adapted(layer):
+		case of[array] != "":
+			return fmt.Errorf("hub: SaveAdapter: LoRA is on %s and not on %s, and peft has one array %s for both: want SaveWeights with Merge, which writes the whole model", of[array], layer, array)
+		default:
 			return fmt.Errorf("hub: SaveAdapter: LoRA is not on %s, and peft has it by the name %s, as of other layers: want LoRA on these, too, or SaveWeights with Merge", layer, name)
 		}
 		if !slices.Contains(list, name) {
