@@ -26,9 +26,22 @@ func resize(to []byte, img image.Image, height, width, channels int) {
 	}
 }
 
-// orientation is how a camera was held, as the EXIF data of a JPEG file say: 1 to 8, 1 where
-// they say nothing.
+// orientation is how a camera was held, as the EXIF data of a JPEG or PNG file say: 1 to 8, 1
+// where they say nothing.
 func orientation(b []byte) int {
+	if rest, is := bytes.CutPrefix(b, []byte("\x89PNG\r\n\x1a\n")); is {
+		for len(rest) >= 12 { // a chunk: length, name, data, checksum
+			size := int64(binary.BigEndian.Uint32(rest))
+			switch {
+			case 12+size > int64(len(rest)):
+				return 1
+			case string(rest[4:8]) == "eXIf":
+				return exifOrientation(rest[8 : 8+size])
+			}
+			rest = rest[12+size:]
+		}
+		return 1
+	}
 	if !bytes.HasPrefix(b, []byte{0xff, 0xd8}) {
 		return 1
 	}

@@ -88,6 +88,8 @@ func TestDoubts(t *testing.T) {
 		{"currencies", "a,y\n$3,0\n\"$1,200.50\",0\n", `f.csv:3: a is "$1,200.50": want numbers: set CSV.Strip to "$,"`},
 		{"percent", "a,y\n3 %,0\n4 %,1\n", `f.csv:2: a is "3 %": want numbers: set CSV.Strip to " %"`},
 		{"days in doubt", "a,y\n03/04/2024,0\n05/06/2024,1\n", `f.csv:2: a is "03/04/2024": want a time without doubt: set CSV.Time`},
+		{"a day that is none", "a,y\n2024-01-01,0\n2024-02-30,1\n2024-03-01,1\n", `f.csv:3: a is "2024-02-30": 2 of the column's 3 values are times of the form "2006-01-02": want all`},
+		{"times in two forms", "a,y\n2024-01-01,0\n2024-01-02 10:00,1\n,0\n2024-03-01,1\n", `f.csv:3: a is "2024-01-02 10:00": 2 of the column's 3 values are times of the form "2006-01-02": want all`},
 		{"names", many, "column id is text, and no value of its 21 occurs twice: want categories: leave it out with Without"},
 		{"one class", "a,y\n1,x\n2,x\n", `target y has the values ["x"]: want two or more`},
 		{"inputs that are the same", "a b,a_b,y\nu,v,1\nw,x,2\n", `columns a b and a_b are both the input "a_b"`},

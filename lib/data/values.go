@@ -76,13 +76,16 @@ func (o CSV) numbers(c *Column) bool {
 // layouts are the forms of times that mean one thing only.
 var layouts = []string{"2006-01-02", "2006-01-02 15:04:05", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04", "2006-01-02T15:04", "2006/01/02", "02.01.2006", "02.01.2006 15:04", "02.01.2006 15:04:05"}
 
+func (o CSV) forms() []string {
+	if o.Time != "" {
+		return []string{o.Time}
+	}
+	return layouts
+}
+
 // times makes the column times, if all values are, in one form.
 func (o CSV) times(c *Column) bool {
-	forms := layouts
-	if o.Time != "" {
-		forms = []string{o.Time}
-	}
-	for _, form := range forms {
+	for _, form := range o.forms() {
 		if times, is := timesOf(c.Text, form); is {
 			c.Times, c.Text = times, nil
 			return true
@@ -190,7 +193,36 @@ func (o CSV) doubt(t *Table, c *Column) string {
 	case 2*good > values:
 		return say(odd, fmt.Sprintf("%d of the column's %d values are numbers: want all: correct it, add it to CSV.Missing, leave the column out with Without, or name it in CSV.Text", good, values))
 	}
-	return ""
+	return o.timeDoubt(c, values, say)
+}
+
+// timeDoubt is why a column of so many values is perhaps one of times: most of them are, in one
+// form or in several.
+func (o CSV) timeDoubt(c *Column, values int, say func(row int, what string) string) string {
+	best, most, some, other := "", 0, 0, -1
+	is := func(form, v string) bool { _, err := time.Parse(form, v); return err == nil }
+	for _, v := range c.Text {
+		if slices.ContainsFunc(o.forms(), func(form string) bool { return is(form, v) }) {
+			some++
+		}
+	}
+	if 2*some <= values {
+		return ""
+	}
+	for _, form := range o.forms() {
+		n, odd := 0, -1
+		for i, v := range c.Text {
+			if is(form, v) {
+				n++
+			} else if v != "" && odd < 0 {
+				odd = i
+			}
+		}
+		if n > most {
+			best, most, other = form, n, odd
+		}
+	}
+	return say(other, fmt.Sprintf("%d of the column's %d values are times of the form %q: want all: correct it, add it to CSV.Missing, leave the column out with Without, or name it in CSV.Text", most, values, best))
 }
 
 // values are those that occur, in order.
