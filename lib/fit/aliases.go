@@ -41,7 +41,7 @@ type Kernels = plan.Kernels
 const (
 	AutoKernels  = plan.AutoKernels  // Gaiden's where they are expected to be faster or Net.Tune has found so
 	XLAKernels   = plan.XLAKernels   // XLA's
-	FusedKernels = plan.FusedKernels // Gaiden's wherever there are some
+	FusedKernels = plan.FusedKernels // Gaiden's where the plan finds some, even if they are slower
 )
 
 const plainOps = plan.PlainKernels

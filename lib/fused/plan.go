@@ -20,8 +20,9 @@ import (
 // A Dense layer is one operation each way, and so is a Conv2D of few channels,
 // together with the MaxPool2D of 2×2 behind it. An activation whose gradient needs what
 // went into it, such as SiLU, is an operation of its own, for XLA. The last layer is a Dense
-// without activation, and becomes the head; a Dense right before it begins its
-// product, so that head and gradient below are one kernel. Every other layer
+// without activation, and becomes the head: with cross entropy of labels, loss and gradient
+// are in its kernel, and a Dense right before it begins its product, so that head and
+// gradient below are one kernel; any other loss is GoMLX's ops behind it. Every other layer
 // stays in GoMLX's ops between them.
 type Plan struct {
 	net   models.Net

@@ -99,7 +99,7 @@ type Kernels int
 const (
 	AutoKernels  Kernels = iota // Gaiden's where they are expected, or were found, to be faster
 	XLAKernels                  // XLA's
-	FusedKernels                // Gaiden's, even where they are slower
+	FusedKernels                // Gaiden's where the plan finds some, even if they are slower
 	PlainKernels                // the plain forms of FusedKernels, on any target: for tests
 )
 
