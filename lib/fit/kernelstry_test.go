@@ -402,7 +402,7 @@ func TestNothingToTune(t *testing.T) {
 	}{
 		{"a CPU", Config{}, false, "Gaiden's kernels are for CUDA GPUs, and this is a CPU"},
 		{"XLA's", Config{Kernels: XLAKernels}, true, "the net is to have XLA's kernels"},
-		{"another loss", Config{Loss: relabelled{}}, true, "Gaiden has none for this loss"},
+		{"another loss", Config{Loss: relabelled{}}, true, "Gaiden has none for cross entropy, whose examples may count differently"},
 		{"two devices", Config{Devices: 2, AllDevices: true}, true, "kernels on several devices are XLA's"},
 	} {
 		s := open(t)

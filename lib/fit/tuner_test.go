@@ -19,6 +19,7 @@ import (
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/fused/tiling"
+	"gaiden/lib/losses"
 	"gaiden/lib/models"
 	"gaiden/lib/optim"
 	"gaiden/lib/session"
@@ -343,6 +344,9 @@ func TestTunerApart(t *testing.T) {
 // TestRequests holds which nets' runs leave a request.
 func TestRequests(t *testing.T) {
 	norm := models.Net{Name: "norm", Input: []int{4, 4, 1}, Layers: []models.Layer{models.Flatten{}, models.Dense{Name: "dense", Units: 8}, models.BatchNorm{Name: "norm"}, models.Dense{Name: "output", Units: 10}}}
+	deep := small()
+	deep.Layers = append([]models.Layer{models.Conv2D{Name: "wide", Channels: 40, Kernel: 3, Same: true, NoBias: true}}, deep.Layers...)
+	deep.Layers = append([]models.Layer{models.Conv2D{Name: "wider", Channels: 40, Kernel: 3, Same: true, NoBias: true}}, deep.Layers...)
 	own := small()
 	own.Layers = append(slices.Clip(own.Layers), models.Activation{Act: func(x *graph.Node) *graph.Node { return graph.MulScalar(x, 2) }})
 	for _, tt := range []struct {
@@ -352,7 +356,10 @@ func TestRequests(t *testing.T) {
 		want   int
 	}{
 		{"plain", small(), Config{}, 1},
-		{"batch norm", norm, Config{}, 0},
+		{"batch norm", norm, Config{}, 1},
+		{"another loss", small(), Config{Loss: losses.CrossEntropy{Smoothing: 0.1}}, 1},
+		{"a loss of its own", small(), Config{Loss: losses.Func{Name: "own", Of: func(out, y *graph.Node) *graph.Node { return graph.ReduceMean(graph.Square(out), -1) }}}, 0},
+		{"few weights with kernels", deep, Config{}, 0},
 		{"options", small(), Config{Flags: map[string]any{"xla_cpu_enable_fast_math": false}}, 1},
 		{"a function of its own", own, Config{}, 0},
 	} {
