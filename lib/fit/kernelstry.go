@@ -55,6 +55,9 @@ func (n *Net) stepKey(batch int) string {
 		fmt.Fprintf(layers, "%s %s;", v.name, v.shape)
 	}
 	key := fmt.Sprintf("step %s %x b%d %T%+v bf16 %t", n.model.Name, layers.Sum(nil)[:6], batch, n.config.Optimizer, n.config.Optimizer, n.config.BF16)
+	if l := n.config.Loss; l != nil {
+		key += " " + l.Title()
+	}
 	if len(n.config.Flags) > 0 {
 		flags, _ := json.Marshal(n.config.Flags) // those it cannot write compile no program
 		key += " " + string(flags)
