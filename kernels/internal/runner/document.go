@@ -35,7 +35,7 @@ func Read(data []byte) (*Document, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber() // numbers in metadata stay as they were written
 	if err := dec.Decode(&d.top); err != nil {
-		return nil, &FormatError{Got: "a file that is no JSON object (" + err.Error() + ")", Want: "a notebook"}
+		return nil, &FormatError{Got: "a file that is no JSON object (" + err.Error() + ")", Want: "a notebook (.ipynb)"}
 	}
 	if d.top["nbformat"] == nil {
 		return nil, &FormatError{Got: "JSON that has no nbformat", Want: "a notebook"}
