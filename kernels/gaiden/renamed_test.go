@@ -8,7 +8,7 @@ import (
 )
 
 // A notebook that was renamed is told where its arrays are, once; a copy, a new notebook and
-// one that was written anew are not.
+// one that was replaced are not.
 func TestRenamed(t *testing.T) {
 	t.Setenv("GAIDEN_SPACE", "")
 	dir := t.TempDir()
