@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gaiden/lib/engine/wire"
 )
 
@@ -17,7 +19,9 @@ import (
 func TestDiesWithWords(t *testing.T) {
 	p := serve(t)
 	s := p.open("crash")
-	if err := syscall.Kill(p.worker(s), syscall.SIGABRT); err != nil {
+	// To the main thread, which is Go's: a thread of the plugin would end the process
+	// without Go's words.
+	if err := unix.Tgkill(p.worker(s), p.worker(s), syscall.SIGABRT); err != nil {
 		t.Fatal(err)
 	}
 	err := s.Wait()
