@@ -23,14 +23,17 @@ func KillMarked(mark string) (killed []string) {
 	if mark == "" {
 		return nil
 	}
-	self := os.Getpid()
+	self, env := os.Getpid(), bytes.NewBuffer(make([]byte, 0, 256<<10))
 	for range 20 {
 		found := false
 		for _, p := range sysinfo.Processes() {
-			if p.PID == self || p.State == 'Z' || !marked(p.PID, mark) {
+			if p.PID == self || p.State == 'Z' {
 				continue
 			}
-			found = true
+			bears, known := marked(p.PID, mark, env)
+			if found = found || bears || !known; !bears {
+				continue
+			}
 			if syscall.Kill(p.PID, syscall.SIGKILL) == nil {
 				killed = append(killed, fmt.Sprintf("%d %s", p.PID, p.Name))
 			}
@@ -43,18 +46,41 @@ func KillMarked(mark string) (killed []string) {
 	return killed
 }
 
-// marked reports whether a process bears the mark.
-func marked(pid int, mark string) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false
-	}
-	for _, v := range bytes.Split(env, []byte{0}) {
-		if rest, ok := bytes.CutPrefix(v, []byte(wire.CellEnv+"="+mark)); ok && (len(rest) == 0 || rest[0] == '.') {
-			return true
+// marked reports whether a process bears the mark, and whether that is known: while a
+// process becomes another program (execve), it has no environment for a moment. One that
+// was started without any still has arguments, and one of the kernel has no program.
+func marked(pid int, mark string, env *bytes.Buffer) (bears, known bool) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	for range 3 { // what was opened before an execve and read after it is empty, too
+		if readEnvironment(dir, env) != nil {
+			return false, true
+		}
+		for _, v := range bytes.Split(env.Bytes(), []byte{0}) {
+			if rest, ok := bytes.CutPrefix(v, []byte(wire.CellEnv+"="+mark)); ok && (len(rest) == 0 || rest[0] == '.') {
+				return true, true
+			}
+		}
+		if _, err := os.Readlink(dir + "/exe"); err != nil || env.Len() > 0 {
+			return false, true
+		}
+		if arguments, err := os.ReadFile(dir + "/cmdline"); err != nil || len(arguments) == 0 {
+			return false, err != nil
 		}
 	}
-	return false
+	return false, true
+}
+
+// readEnvironment reads a process's environment, in one read if env has room for it:
+// between two an execve may take the rest away.
+func readEnvironment(dir string, env *bytes.Buffer) error {
+	env.Reset()
+	f, err := os.Open(dir + "/environ")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = env.ReadFrom(f)
+	return err
 }
 
 // guardScript waits for the end of its input, which comes when the process that

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,32 @@ func TestKillMarked(t *testing.T) {
 	}
 	if got := KillMarked(""); got != nil {
 		t.Errorf("no mark: got %v killed, want none", got)
+	}
+}
+
+// TestKillMarkedExec finds a process that becomes another program again and again: for a
+// moment each time it has no environment.
+func TestKillMarkedExec(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "again")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\nexec \"$0\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		mark := fmt.Sprintf("exec-%d-%d", os.Getpid(), i)
+		cmd := exec.Command(file)
+		cmd.Env = append(os.Environ(), wire.CellEnv+"="+mark)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		KillMarked(mark)
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			cmd.Process.Kill()
+			t.Fatalf("round %d: it lives", i)
+		}
 	}
 }
 
