@@ -298,6 +298,9 @@ func TestCallbackFails(t *testing.T) {
 	if _, err := n.FitJob(data, Train{OnEpoch: func(*result.Control) error { return nil }}); err == nil || !strings.Contains(err.Error(), "cannot run a function of this one") {
 		t.Errorf("a job with a callback: got %v, want an error", err)
 	}
+	if _, err := n.FitJob(data, Train{Progress: func(Progress) {}}); err == nil || !strings.Contains(err.Error(), "Job.Follow") {
+		t.Errorf("Progress: got %v, want to be told of Job.Follow", err)
+	}
 	if _, err := n.FitJob(data, Train{Steps: 30}); err == nil || !strings.Contains(err.Error(), "want a multiple") {
 		t.Errorf("a job of a part of an epoch: got %v, want an error", err)
 	}

@@ -18,8 +18,8 @@ import (
 )
 
 // FitJob is Fit as a job of the session, with the net's name: it continues when the cell
-// or the kernel ends, and after a crash from the last snapshot. A job has no OnEpoch and
-// OnStep.
+// or the kernel ends, and after a crash from the last snapshot. A job has no OnEpoch, OnStep,
+// Progress and Log: see [Job.Follow].
 func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	ctx := n.Context()
 	n.mu.Lock()
@@ -32,7 +32,6 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	if err := cmp.Or(n.refuseStream(data, "a job"), n.refuseStream(t.Validation, "the validation of a job")); err != nil {
 		return nil, err
 	}
-	t.Progress = nil
 	r, err := n.run(ctx, data, t, plan.Job)
 	if err != nil {
 		return nil, err
@@ -41,6 +40,8 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	switch {
 	case t.OnEpoch != nil || t.OnStep != nil:
 		return nil, fmt.Errorf("fit: %s: OnEpoch or OnStep in a job: another process cannot run a function of this one: want Fit, or them left out", n.name)
+	case t.Progress != nil:
+		return nil, fmt.Errorf("fit: %s: Progress in a job, which goes on after this call: want it given to Job.Follow", n.name)
 	case t.Log != "":
 		return nil, fmt.Errorf("fit: %s: Log in a job, which continues without this process: want runs.Save with the history that Job.Follow returns", n.name)
 	case r.lastEpoch != r.steps:
