@@ -183,8 +183,7 @@ func (r *run) exampleOrder(ctx context.Context) (copies, error) {
 	if err != nil {
 		return nil, err
 	}
-	last := len(r.state[0]) - 1
-	return runOnce(p, r.state.slice(last, last+1))
+	return runOnce(p, stepOf(r.state))
 }
 
 // timeTurns is how long some turns take, whose results are dropped.
