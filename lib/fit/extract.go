@@ -30,9 +30,9 @@ func (t *trace) extract(from NodeId, outputs []*Node) []*Node {
 			for i, in := range n.Inputs() {
 				inputs[i] = clone(in)
 			}
-			t.w.builder.SetLabel(labelOf(labels, n.Id()))
+			t.w.HLO.SetLabel(labelOf(labels, n.Id()))
 			if write := t.w.calls[n]; write != nil {
-				t.w.builder.ReplaceNext(write)
+				t.w.HLO.ReplaceNext(write)
 			}
 			c = n.CloneWithInputs(inputs...)
 		}
