@@ -23,7 +23,7 @@ type writer struct {
 	options lower.Options
 	plain   bool // no kernels but XLA's
 	devices int
-	calls   map[*Node]standIn // for cut
+	calls   map[*Node]standIn // for extract
 	shared  *xla.Shared       // of the program; nil: it has no kernels
 
 	attentions  []lower.Attention // of the net, as they were written
@@ -100,7 +100,7 @@ type trace struct {
 	marks    []mark
 	training bool   // what was built last is trained
 	added    *Node  // what layers have added to the loss; nil: nothing
-	prefix   string // of the names that cut gives
+	prefix   string // of the names that extract gives parameters
 }
 
 // mark is a label that holds from a node on.
