@@ -32,22 +32,12 @@ var writers = []writer{
 
 // benchGenerate measures greedy texts: prompt and tokens, µs for a token of each text.
 func benchGenerate(b *bench) error {
-	for _, w := range writers {
-		if !b.wants(w.Name) {
-			continue
+	return inPrivateEach(b, writers, func(w writer) string { return w.Name }, func(s *session.Session, w writer) error {
+		if w.Width > 128 && s.Welcome().Platform == "cpu" {
+			return nil
 		}
-		fmt.Fprintf(b.progress, "bench generate: %s\n", w.Name)
-		err := inPrivate(func(_ *session.Private, s *session.Session) error {
-			if w.Width > 128 && s.Welcome().Platform == "cpu" {
-				return nil
-			}
-			return b.generate(s, w)
-		})
-		if err != nil {
-			return fmt.Errorf("generate: %s: %w", w.Name, err)
-		}
-	}
-	return nil
+		return b.generate(s, w)
+	})
 }
 
 func (w writer) net() models.Net {

@@ -20,22 +20,12 @@ import (
 
 // benchGPT trains language models in bfloat16 next to their peers, which use cuDNN's attention.
 func benchGPT(b *bench) error {
-	for _, c := range gptCases {
-		if !b.wants(c.name) {
-			continue
+	return b.eachNet(gptCases, func(s *session.Session, c trainCase) error {
+		if s.Welcome().Platform == "cpu" {
+			return errors.New("got a session on a CPU, want a GPU: bench nets has language models for CPUs")
 		}
-		fmt.Fprintf(b.progress, "bench gpt: %s\n", c.name)
-		err := inPrivate(func(_ *session.Private, s *session.Session) error {
-			if s.Welcome().Platform == "cpu" {
-				return fmt.Errorf("got a session on a CPU, want a GPU: bench nets has language models for CPUs")
-			}
-			return b.compare(s, c, []string{"scan", "jit step", "compile", "CUDA graph of a compiled step", "compile max-autotune"})
-		})
-		if err != nil {
-			return fmt.Errorf("gpt: %s: %w", c.name, err)
-		}
-	}
-	return nil
+		return b.compare(s, c, []string{"scan", "jit step", "compile", "CUDA graph of a compiled step", "compile max-autotune"})
+	})
 }
 
 var gptCases = []trainCase{

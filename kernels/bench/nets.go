@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -20,25 +19,13 @@ import (
 // benchNets trains nets of the kinds that people train today, next to the peers: those of
 // notebooks 10 to 18, a GPT and recurrent nets.
 func benchNets(b *bench) error {
-	for _, c := range netCases {
-		if !b.wants(c.name) {
-			continue
+	return b.eachNet(netCases, func(s *session.Session, c trainCase) error {
+		if s.Welcome().Platform == "cpu" {
+			return b.compare(s, c, nil)
 		}
-		fmt.Fprintf(b.progress, "bench nets: %s\n", c.name)
-		ways := fastWays
-		err := inPrivate(func(_ *session.Private, s *session.Session) error {
-			if s.Welcome().Platform == "cpu" {
-				ways = nil
-			} else {
-				c.n *= 20
-			}
-			return b.compare(s, c, ways)
-		})
-		if err != nil {
-			return fmt.Errorf("nets: %s: %w", c.name, err)
-		}
-	}
-	return nil
+		c.n *= 20
+		return b.compare(s, c, fastWays)
+	})
 }
 
 var netCases = []trainCase{

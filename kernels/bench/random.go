@@ -25,18 +25,11 @@ func benchRandom(b *bench) error {
 	if b.peerNames == "" {
 		fmt.Fprintln(b.progress, "bench random: no peers: -peers jax,torch measures them too")
 	}
-	for k := range b.nets {
-		c := randomCase(b.seed, k)
-		if !b.wants(c.name) {
-			continue
-		}
-		fmt.Fprintf(b.progress, "bench random: %s: %v\n", c.name, c.model.Names())
-		err := inPrivate(func(_ *session.Private, s *session.Session) error { return b.random(s, c) })
-		if err != nil {
-			return fmt.Errorf("random: %s: %w", c.name, err)
-		}
+	cases := make([]trainCase, b.nets)
+	for k := range cases {
+		cases[k] = randomCase(b.seed, k)
 	}
-	return nil
+	return b.eachNet(cases, b.random)
 }
 
 // fastWays are the peers' ways of training that are the fastest somewhere; on a CPU it
@@ -44,6 +37,7 @@ func benchRandom(b *bench) error {
 var fastWays = []string{"scan", "jit step", "CUDA graph", "CUDA graph of a compiled step"}
 
 func (b *bench) random(s *session.Session, c trainCase) error {
+	fmt.Fprintf(b.progress, "bench random: %s: %v\n", c.name, c.model.Names())
 	ways := fastWays
 	if s.Welcome().Platform == "cpu" {
 		c.n, ways = max(2*c.batch, c.n/20), nil

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"time"
 
@@ -17,19 +16,7 @@ const runEpochs = 20
 // the progress bar, and the session's snapshots. Next to them are the bare epochs with the
 // same number of validations, the first run in a session without any programs, and the
 // peers' loops over steps, as their tutorials have them.
-func benchRun(b *bench) error {
-	for _, c := range trainCases {
-		if !b.wants(c.name) {
-			continue
-		}
-		fmt.Fprintf(b.progress, "bench run: %s\n", c.name)
-		err := inPrivate(func(_ *session.Private, s *session.Session) error { return b.run(s, c) })
-		if err != nil {
-			return fmt.Errorf("run: %s: %w", c.name, err)
-		}
-	}
-	return nil
-}
+func benchRun(b *bench) error { return b.eachNet(trainCases, b.run) }
 
 func (b *bench) run(s *session.Session, c trainCase) error {
 	c.epochs = max(c.epochs, runEpochs)

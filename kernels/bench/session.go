@@ -41,6 +41,27 @@ func inPrivate(work func(*session.Private, *session.Session) error) error {
 	return work(p, s)
 }
 
+// inPrivateEach measures each case that -only names in a session of its own, so that first calls
+// are first and peaks of memory are the case's.
+func inPrivateEach[C any](b *bench, cases []C, nameOf func(C) string, measure func(*session.Session, C) error) error {
+	for _, c := range cases {
+		name := nameOf(c)
+		if !b.wants(name) {
+			continue
+		}
+		fmt.Fprintf(b.progress, "bench %s: %s\n", b.name, name)
+		if err := inPrivate(func(_ *session.Private, s *session.Session) error { return measure(s, c) }); err != nil {
+			return fmt.Errorf("%s: %s: %w", b.name, name, err)
+		}
+	}
+	return nil
+}
+
+// eachNet is inPrivateEach for nets to be trained.
+func (b *bench) eachNet(cases []trainCase, measure func(*session.Session, trainCase) error) error {
+	return inPrivateEach(b, cases, func(c trainCase) string { return c.name }, measure)
+}
+
 // client is what the benchmark's connections are called in lists.
 const client = "bench"
 

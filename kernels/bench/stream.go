@@ -1,9 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gomlx/compute/dtypes"
@@ -20,17 +20,8 @@ const streamed, buffersPerEpoch = 256, 8
 // benchStream measures epochs of examples that are on the device, and of the same ones that
 // are read from a file while the steps run.
 func benchStream(b *bench) error {
-	for _, c := range trainCases {
-		if c.data != nil || !b.wants(c.name) { // those of images
-			continue
-		}
-		fmt.Fprintf(b.progress, "bench stream: %s\n", c.name)
-		err := inPrivate(func(_ *session.Private, s *session.Session) error { return b.stream(s, c) })
-		if err != nil {
-			return fmt.Errorf("stream: %s: %w", c.name, err)
-		}
-	}
-	return nil
+	images := slices.DeleteFunc(slices.Clone(trainCases), func(c trainCase) bool { return c.data != nil })
+	return b.eachNet(images, b.stream)
 }
 
 func (b *bench) stream(s *session.Session, c trainCase) error {

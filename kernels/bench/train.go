@@ -17,23 +17,12 @@ import (
 )
 
 // benchTrain measures training steps: whole epochs as one program, next to JAX and
-// PyTorch. Each net has a session of its own, so that first calls are first and peaks
-// of memory are the net's.
+// PyTorch.
 func benchTrain(b *bench) error {
 	if b.devices != "" {
 		return b.trainDevices()
 	}
-	for _, c := range trainCases {
-		if !b.wants(c.name) {
-			continue
-		}
-		fmt.Fprintf(b.progress, "bench train: %s\n", c.name)
-		err := inPrivate(func(_ *session.Private, s *session.Session) error { return b.train(s, c) })
-		if err != nil {
-			return fmt.Errorf("train: %s: %w", c.name, err)
-		}
-	}
-	return nil
+	return b.eachNet(trainCases, b.train)
 }
 
 // peers are those that -peers names.

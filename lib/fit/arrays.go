@@ -242,18 +242,25 @@ func (n *Net) complete(there map[string]wire.Type, stale []string) error {
 
 // zeros makes arrays of zeros with one program.
 func (n *Net) zeros(slots []slot) ([]*session.Array, error) {
-	x, err := n.made("zeros", func(t *trace) []*Node { return t.zeros(slots) })
+	x, err := n.made("zeros", func(t *trace) []*Node { return t.zeros(shapesOf(slots)) })
 	if err != nil {
 		return nil, err
 	}
 	return x.Run(session.Call{})
 }
 
-func (t *trace) zeros(slots []slot) (out []*Node) {
-	for _, s := range slots {
-		out = append(out, Zeros(t.g, s.shape))
+func (t *trace) zeros(all []shapes.Shape) (out []*Node) {
+	for _, s := range all {
+		out = append(out, Zeros(t.g, s))
 	}
 	return out
+}
+
+func shapesOf(slots []slot) (all []shapes.Shape) {
+	for _, s := range slots {
+		all = append(all, s.shape)
+	}
+	return all
 }
 
 // bind gives arrays their names, all at once.

@@ -346,8 +346,7 @@ func (r *run) shuffle(s *exampleOrder) (err error) {
 	if s.streamed != nil {
 		return r.net.putOrder(s, r.devices)
 	}
-	step := len(r.latest()[0]) - 1
-	s.arrays, err = runOnce(r.order, r.latest().slice(step, step+1))
+	s.arrays, err = runOnce(r.order, stepOf(r.latest()))
 	return err
 }
 

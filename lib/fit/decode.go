@@ -118,7 +118,7 @@ func (c *conversation) room(want int) error {
 // empty is the arrays of a cache that holds nothing.
 func (c *conversation) empty(l *cacheLayout, slots int) ([]*session.Array, error) {
 	p, err := c.program(fmt.Sprintf("empty/%d/%d", c.rows, slots), func() (*hlo.Program, error) {
-		return c.net.trace("empty", func(t *trace) []*Node { return t.zeros(l.slots) })
+		return c.net.trace("empty", func(t *trace) []*Node { return t.zeros(shapesOf(l.slots)) })
 	}, false)
 	if err != nil {
 		return nil, err

@@ -27,6 +27,9 @@ func (c copies) slice(from, to int) copies {
 	return l
 }
 
+// stepOf is the number of steps done, which ends each state.
+func stepOf(state copies) copies { return state.slice(len(state[0])-1, len(state[0])) }
+
 // free frees all of them.
 func (c copies) free() {
 	for _, l := range c {
@@ -174,19 +177,11 @@ func (n *Net) broadcastPrograms(s []shapes.Shape, devices int) (blank, sum *sess
 	return blank, sum, err
 }
 
-// blanks begins to make the program of blanksProgram ready.
+// blanks begins to make a program of zeros ready.
 func (n *Net) blanks(s []shapes.Shape) *future {
-	return n.prepare(fmt.Sprint("blanks/", s), func() (*hlo.Program, error) { return n.blanksProgram(s) }, nil)
-}
-
-// blanksProgram makes zeros.
-func (n *Net) blanksProgram(l []shapes.Shape) (*hlo.Program, error) {
-	return n.trace("blanks", func(t *trace) (out []*Node) {
-		for _, s := range l {
-			out = append(out, Zeros(t.g, s))
-		}
-		return out
-	})
+	return n.prepare(fmt.Sprint("blanks/", s), func() (*hlo.Program, error) {
+		return n.trace("blanks", func(t *trace) []*Node { return t.zeros(s) })
+	}, nil)
 }
 
 // broadcastProgram adds arrays up over the devices.

@@ -136,6 +136,6 @@ func (n *Net) write(store *model.Store, v *firstValues, zeros []slot) (err error
 	if err := g.Compile(out...); err != nil {
 		return err
 	}
-	v.text = w.program
+	v.text = w.Program
 	return nil
 }

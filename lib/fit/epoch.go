@@ -28,7 +28,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // A Single program does one turn, and takes and returns what is between two of
 // its runs: results and begin, the number of the turn, after the step. The last
 // row is then left to finishProgram. What it returns takes the memory of the
-// parameters of the same names; see taken.
+// parameters of the same names; see donated.
 func (n *Net) epochProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, fmt.Sprintf("epoch b%d", c.Batch), func(t *trace) []*Node {
 		e := t.epoch(s, c)
@@ -139,7 +139,7 @@ func (e *epochWriter) turn(i *Node, state []*Node) []*Node {
 			at = Add(Mul(i, e.unroll), e.numbers[k])
 		}
 		e.t.mark("data/gather")
-		pick := func(a *Node) *Node { return a } // all, as they lie: see run
+		pick := func(a *Node) *Node { return a } // all, as they lie: see checked
 		if c.Share() < e.set.N {
 			pick = rows(DynamicSlice(e.order, []*Node{Add(e.place, Mul(at, e.size))}, []int{c.Share()}))
 		}
@@ -177,7 +177,7 @@ func (e *epochWriter) trainOn(b batch, number, at *Node, state []*Node) []*Node 
 }
 
 // startProgram copies what a chunk of Single programs changes in place, while the
-// old state is kept: the slots that copied names → the same, empty results, begin.
+// old state is kept: the slots of copiedSlots → the same, empty results, begin.
 func (n *Net) startProgram(s *Set, c plan.Part) (*hlo.Program, error) {
 	return n.traceFor(c.Devices, "start", func(t *trace) []*Node {
 		var slots []slot

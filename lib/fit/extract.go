@@ -9,7 +9,7 @@ import (
 // extract makes the nodes from number from on a program of their own, whose outputs
 // are those given: what they take from earlier nodes becomes parameters, named
 // after the nodes. A graph is built the same way each time, so another program
-// cut from it knows the same nodes by the same names.
+// extracted from it knows the same nodes by the same names.
 func (t *trace) extract(from NodeId, outputs []*Node) []*Node {
 	nodes := t.g.Nodes()
 	labels := append([]mark(nil), t.marks...)
@@ -30,9 +30,9 @@ func (t *trace) extract(from NodeId, outputs []*Node) []*Node {
 			for i, in := range n.Inputs() {
 				inputs[i] = clone(in)
 			}
-			t.w.builder.SetLabel(labelOf(labels, n.Id()))
+			t.w.HLO.SetLabel(labelOf(labels, n.Id()))
 			if write := t.w.calls[n]; write != nil {
-				t.w.builder.ReplaceNext(write)
+				t.w.HLO.ReplaceNext(write)
 			}
 			c = n.CloneWithInputs(inputs...)
 		}
@@ -67,8 +67,8 @@ func (t *trace) extract(from NodeId, outputs []*Node) []*Node {
 	return out
 }
 
-// residuals are the earlier nodes that a cut at from, with these outputs, has
-// as parameters.
+// residuals are the earlier nodes that extract at from, with these outputs, makes
+// parameters.
 func (t *trace) residuals(from NodeId, outputs []*Node) []*Node {
 	seen := map[NodeId]bool{}
 	var l []*Node

@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"gaiden/lib/lower"
 	"gaiden/lib/models"
 )
 
@@ -49,7 +48,6 @@ func TestOneDNN(t *testing.T) {
 	var gradients [2]map[string][]float32
 	for i, name := range []string{"one", "other"} {
 		n := attach(t, s, name, one, Config{OneDNN: i == 1})
-		n.options.Convolution = lower.Library
 		_, gradients[i] = oneStep(t, n, d, 4)
 	}
 	compare(t, gradients[1], gradients[0], 1e-4)

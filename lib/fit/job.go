@@ -229,8 +229,7 @@ func (b *jobBuilder) measureStep() error {
 		b.state[1:].free()
 		b.state = b.state[:1]
 	}()
-	last := len(b.state[0]) - 1
-	order, err := runOnce(b.order, b.state.slice(last, last+1))
+	order, err := runOnce(b.order, stepOf(b.state))
 	if err != nil {
 		return err
 	}

@@ -50,11 +50,7 @@ func (b *jobBuilder) shareNew(shape shapes.Shape, name string) error {
 	if b.devices == 1 {
 		return nil
 	}
-	blank, err := b.net.wait(b.ctx, b.net.blanks([]shapes.Shape{shape}), nil)
-	if err != nil {
-		return err
-	}
-	zeros, err := blank.Run(session.Call{})
+	zeros, err := b.net.zeros([]slot{{shape: shape}})
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (t *trace) ops() fused.Ops {
 	if t.net.config.Kernels == plainOps {
 		return fused.Ops{}
 	}
-	return fused.Ops{Builder: t.w.builder, Choose: t.net.tilings().Choose}
+	return fused.Ops{Builder: t.w.HLO, Choose: t.net.tilings().Choose}
 }
 
 // follow is a step as layers write it: variables and moments after it.

@@ -15,7 +15,7 @@ import (
 var shortestTiming = 2 * time.Millisecond
 
 // timedSteps is how many steps a look takes, where an epoch has so many and they do not take
-// longer than glance.
+// longer than longestTiming.
 const timedSteps = 500
 
 // longestTiming is how long a look at some steps takes at most, if that is more than one turn of
@@ -101,8 +101,8 @@ func (n *Net) timeInSandbox(ctx context.Context, data *Set, t Train, look tiling
 	return e, a.explain(err)
 }
 
-// timeForms is compare in the session that the net is in, while nobody asks the one next to it
-// for anything.
+// timeForms is timeInSandbox in the session that the net is in, while nobody asks look.Other for
+// anything.
 func (n *Net) timeForms(ctx context.Context, data *Set, t Train, look tiling.Options, tell func(string)) (e tiling.Entry, err error) {
 	r, err := n.run(ctx, data, t, plan.Comparison)
 	if err != nil {
@@ -183,8 +183,7 @@ func (r *run) exampleOrder(ctx context.Context) (copies, error) {
 	if err != nil {
 		return nil, err
 	}
-	last := len(r.state[0]) - 1
-	return runOnce(p, r.state.slice(last, last+1))
+	return runOnce(p, stepOf(r.state))
 }
 
 // timeTurns is how long some turns take, whose results are dropped.

@@ -172,7 +172,7 @@ func (l *layerWriter) build(t *trace, input, derive bool) (y *Node, names []stri
 	return y, names, gradients, from
 }
 
-// extractAs is cut with names of its own for what is kept.
+// extractAs is extract whose parameters have a prefix before their names.
 func (t *trace) extractAs(prefix string, from NodeId, outputs []*Node) []*Node {
 	t.prefix = prefix
 	return t.extract(from, outputs)

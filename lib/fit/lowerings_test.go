@@ -14,6 +14,29 @@ import (
 	"gaiden/lib/optim"
 )
 
+// library, patches, products and winograd choose one algorithm for all convolutions; where it
+// cannot compute one, XLA does.
+func library(lower.Convolution) lower.Choice { return lower.Choice{} }
+
+func patches(lower.Convolution) lower.Choice { return lower.Choice{Algorithm: lower.Patches} }
+
+func products(c lower.Convolution) lower.Choice {
+	if c.Stride > 1 {
+		return lower.Choice{Split: lower.Split{Taps: true}}
+	}
+	return lower.Choice{Split: lower.Split{Output: true, Rows: true, Weights: true}}
+}
+
+// winograd has tiles of so many outputs a side.
+func winograd(side int) func(c lower.Convolution) lower.Choice {
+	return func(c lower.Convolution) lower.Choice {
+		if c.Stride > 1 || c.Kernel < 3 {
+			return lower.Choice{}
+		}
+		return lower.Choice{Algorithm: lower.Winograd, Tile: side}
+	}
+}
+
 // TestLowerings holds that every way to pool and to convolve gives the same,
 // for kernels, strides and padding of each kind.
 func TestLowerings(t *testing.T) {
@@ -32,7 +55,7 @@ func TestLowerings(t *testing.T) {
 	for i, tt := range tests {
 		var loss [4]float64
 		var gradients [4]map[string][]float32
-		for k, algorithm := range []lower.Algorithm{lower.Patches, lower.Library, lower.Products, lower.Winograd} {
+		for k, choose := range []func(lower.Convolution) lower.Choice{patches, library, products, winograd(2)} {
 			net := models.Net{Name: "net", Input: []int{12, 12, 2}, Layers: []models.Layer{
 				models.Conv2D{Name: "c1", Channels: 3, Kernel: 3, Same: true, Act: models.ReLU},
 				models.MaxPool2D{Name: "p1", Window: 2, Gradient: []models.Pooling{models.Mask, tt.pooling, models.Mask, models.Mask}[k]},
@@ -41,7 +64,7 @@ func TestLowerings(t *testing.T) {
 				models.Flatten{Name: "f"},
 				models.Dense{Name: "output", Units: 10}}}
 			n := attach(t, s, fmt.Sprintf("net%d.%d", i, k), net, Config{FirstLook: true})
-			n.options.Convolution = algorithm
+			n.options.Convolution = choose
 			loss[k], gradients[k] = oneStep(t, n, d, 4)
 		}
 		for k := 1; k < len(loss); k++ {
@@ -68,14 +91,14 @@ func TestParts(t *testing.T) {
 		d := formulaData("SeedCNN", batch, tt.height*tt.width*2, 0)
 		var loss [3]float64
 		var gradients [3]map[string][]float32
-		for k, algorithm := range []lower.Algorithm{lower.Library, lower.Automatic, lower.Automatic} {
+		for k, choose := range []func(lower.Convolution) lower.Choice{library, nil, nil} {
 			net := models.Net{Name: "net", Input: []int{tt.height, tt.width, 2}, Layers: []models.Layer{
 				models.Conv2D{Name: "c1", Channels: channels, Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride, Act: models.ReLU},
 				models.Conv2D{Name: "c2", Channels: 2, Kernel: 8, Stride: 8},
 				models.Flatten{Name: "f"},
 				models.Dense{Name: "output", Units: 10}}}
 			n := attach(t, s, fmt.Sprintf("parts%d.%d", i, k), net, Config{FirstLook: true, OneDNN: k == 2})
-			n.options.Convolution = algorithm
+			n.options.Convolution = choose
 			loss[k], gradients[k] = oneStep(t, n, d, batch)
 			if math.Abs(loss[k]-loss[0]) > 1e-5 {
 				t.Errorf("%+v: got loss %v, want %v", tt, loss[k], loss[0])
@@ -90,25 +113,26 @@ func TestParts(t *testing.T) {
 func TestWinograd(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	for i, tt := range []struct{ height, width, kernel, pad int }{
-		{64, 61, 3, 1},
-		{13, 13, 3, 0},
-		{7, 6, 3, 2},
-		{27, 30, 5, 2},
-		{20, 24, 4, 1},
+	for i, tt := range []struct{ height, width, kernel, pad, tile int }{
+		{64, 61, 3, 1, 4},
+		{13, 13, 3, 0, 3},
+		{7, 6, 3, 2, 2},
+		{27, 30, 5, 2, 3},
+		{20, 24, 4, 1, 4},
+		{11, 9, 5, 2, 2},
 	} {
 		const batch, channels = 5, 256
 		d := formulaData("SeedCNN", batch, tt.height*tt.width*2, 0)
 		var loss [2]float64
 		var gradients [2]map[string][]float32
-		for k, algorithm := range []lower.Algorithm{lower.Library, lower.Winograd} {
+		for k, choose := range []func(lower.Convolution) lower.Choice{library, winograd(tt.tile)} {
 			net := models.Net{Name: "net", Input: []int{tt.height, tt.width, 2}, Layers: []models.Layer{
 				models.Conv2D{Name: "c1", Channels: channels, Kernel: tt.kernel, Pad: tt.pad, Act: graph.Tanh},
 				models.Conv2D{Name: "c2", Channels: 3, Kernel: tt.kernel, Pad: tt.pad, Act: graph.Tanh},
 				models.Flatten{Name: "f"},
 				models.Dense{Name: "output", Units: 10}}}
 			n := attach(t, s, fmt.Sprintf("winograd%d.%d", i, k), net, Config{FirstLook: true})
-			n.options.Convolution = algorithm
+			n.options.Convolution = choose
 			loss[k], gradients[k] = oneStep(t, n, d, batch)
 		}
 		if math.Abs(loss[1]-loss[0]) > 1e-5*math.Abs(loss[0]) {
@@ -157,7 +181,7 @@ func TestWholeImage(t *testing.T) {
 		d := formulaData("SeedCNN", 4, tt.side*tt.side*2, 0)
 		var loss [2]float64
 		var gradients [2]map[string][]float32
-		for k, algorithm := range []lower.Algorithm{lower.Automatic, lower.Library} {
+		for k, choose := range []func(lower.Convolution) lower.Choice{nil, library} {
 			conv := models.Conv2D{Kernel: tt.kernel, Pad: tt.pad, Stride: tt.stride}
 			first, second := conv, conv
 			first.Name, first.Channels, first.Act = "c1", 3, models.ReLU
@@ -168,7 +192,7 @@ func TestWholeImage(t *testing.T) {
 			}
 			net := models.Net{Name: "net", Input: []int{tt.side, tt.side, 2}, Layers: layers}
 			n := attach(t, s, fmt.Sprintf("whole%d.%d", i, k), net, Config{FirstLook: true})
-			n.options.Convolution = algorithm
+			n.options.Convolution = choose
 			loss[k], gradients[k] = oneStep(t, n, d, 4)
 		}
 		if math.Abs(loss[0]-loss[1]) > 1e-5 {

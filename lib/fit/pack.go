@@ -118,7 +118,7 @@ func (t *trace) unpack(state []*Node) []*Node {
 	for _, v := range l.variables {
 		paths = append(paths, v.path)
 	}
-	t.w.builder.Absent(paths...) // what the net takes is in the state
+	t.w.HLO.Absent(paths...) // what the net takes is in the state
 	parts := l.parts()
 	for k, part := range parts {
 		t.unpackPart(state[k], part, variables)
@@ -213,7 +213,7 @@ func (t *trace) trainPacked(state []*Node, b batch, rate, number *Node, s *Set, 
 
 // converted is x, of which narrow is known to be the same in the type that the net computes in.
 func (t *trace) converted(x, narrow *Node) *Node {
-	t.w.builder.ReplaceNext(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
+	t.w.HLO.ReplaceNext(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
 		return operands[:1], f.Converted(operands[0], operands[1])
 	})
 	return OptimizationBarriers(x, narrow)[0]

@@ -178,23 +178,17 @@ func (p *phaseWriter) fullStep(t *trace) fullStep {
 		k := slices.IndexFunc(inputs, func(a setArray) bool { return a.input() == name })
 		return Parameter(t.g, inputs[k].name, shape)
 	})}
-	full := shapes.Make(dtypes.Float32, append([]int{p.batch}, p.net.output...)...)
-	switch {
-	case p.net.freeLabels():
-		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Int32, append([]int{p.batch}, p.data.shapeOf("y").Dimensions[1:]...)...))
-	case p.data.labelled():
-		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Int32, append([]int{p.batch}, p.net.positions()...)...))
-	case p.data.targets == full.Size()/p.batch:
-		b.y = Parameter(t.g, "y", full)
-	case p.data.targets > 0:
-		b.y = Parameter(t.g, "y", shapes.Make(dtypes.Float32, p.batch, p.data.targets))
-	}
-	if p.data.array("v") != nil {
-		v := shapes.Make(dtypes.Float32, b.y.Shape().Dimensions...)
-		if p.data.shapeOf("v").Rank() == 1 {
-			v = shapes.Make(dtypes.Float32, p.batch)
+	for _, a := range p.data.arrays[len(inputs):] {
+		kind := a.shape.DType
+		if kind == dtypes.Uint8 { // gathered as numbers
+			kind = dtypes.Float32
 		}
-		b.v = Parameter(t.g, "v", v)
+		x := Parameter(t.g, a.name, shapes.Make(kind, append([]int{p.batch}, p.net.dimsOf(a, p.data)...)...))
+		if a.name == "y" {
+			b.y = x
+		} else {
+			b.v = x
+		}
 	}
 	t.set(w.variables)
 	w.out = t.apply(b.in, true)

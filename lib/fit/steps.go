@@ -31,7 +31,7 @@ func (n *Net) plainSteps(batch, limit int) plan.Part {
 type stepPrograms struct {
 	plan.Part
 	net                 *Net
-	copiedSlots         []int // see copied
+	copiedSlots         []int // see Net.copiedSlots
 	futures             [3]*future
 	start, main, finish *session.Program
 }

@@ -6,8 +6,6 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/notimplemented"
-	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -18,17 +16,14 @@ import (
 	"gaiden/lib/models"
 )
 
-// writer is a backend that only writes programs. It keeps hold of the builder,
-// which labels ops.
+// writer is the backend that a net's programs are written with.
 type writer struct {
-	notimplemented.Backend
+	hlo.Backend
 	target  lower.Target
 	options lower.Options
 	plain   bool // no kernels but XLA's
 	devices int
-	builder *hlo.Builder
-	program *hlo.Program
-	calls   map[*Node]standIn // for cut
+	calls   map[*Node]standIn // for extract
 	shared  *xla.Shared       // of the program; nil: it has no kernels
 
 	attentions  []lower.Attention // of the net, as they were written
@@ -36,11 +31,6 @@ type writer struct {
 	ops         func() fused.Ops  // with tilings that were chosen
 	head        *head             // of the last product; nil: there is none
 }
-
-func (w *writer) Name() string                       { return "gaiden" }
-func (w *writer) String() string                     { return "gaiden" }
-func (w *writer) Capabilities() compute.Capabilities { return hlo.Capabilities() }
-func (w *writer) Description() string                { return "gaiden" }
 
 // Lowering is how layers become operations.
 func (w *writer) Lowering() models.Lowering {
@@ -56,20 +46,18 @@ func (w *writer) Lowering() models.Lowering {
 	t.Triton = w.Kernels() != nil
 	return xla.Lowering{Target: t, Options: w.options, Calls: calls, Attends: attends, Recurs: recurs, Multiplies: multiplies, Shared: w.shared}
 }
+
 func (w *writer) Builder(name string) compute.Builder {
-	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
-		w.program = p
-		return finished{p}, nil
-	})
-	if w.builder.WriteNorms = !w.target.CPU(); w.Kernels() != nil {
+	w.Backend.Builder(name)
+	if w.HLO.WriteNorms = !w.target.CPU(); w.Kernels() != nil {
 		w.shared = xla.NewShared()
 	}
 	if w.devices > 1 {
-		if err := w.builder.DistributedSPMD(w.devices); err != nil {
+		if err := w.HLO.DistributedSPMD(w.devices); err != nil {
 			panic(err) // a graph is being built: trace makes it an error
 		}
 	}
-	return w.builder
+	return w.HLO
 }
 
 // Kernels is the builder of the last graph, for fused.On; nil where that is to keep to
@@ -78,7 +66,7 @@ func (w *writer) Kernels() *hlo.Builder {
 	if w.plain || !w.target.Triton {
 		return nil
 	}
-	return w.builder
+	return w.HLO
 }
 
 // standIn writes the operation that replaces a node in the program's text.
@@ -97,20 +85,10 @@ func (w *writer) call(do func(f *hlo.Function, in []compute.Value) ([]compute.Va
 		out, err := do(f, in)
 		return append(out, in[0]), err // GoMLX takes a clone of one result for its first operand
 	}
-	w.builder.ReplaceNext(write)
+	w.HLO.ReplaceNext(write)
 	all := OptimizationBarriers(stopped...)
 	w.calls[opOf(all[0])] = write
 	return all
-}
-
-// finished is the executable of a program that only the session can run.
-type finished struct{ p *hlo.Program }
-
-func (finished) Finalize()                            {}
-func (f finished) Inputs() ([]string, []shapes.Shape) { return f.p.InputNames, f.p.Inputs }
-func (f finished) Outputs() []shapes.Shape            { return f.p.Outputs }
-func (finished) Execute([]compute.Buffer, []bool, compute.DeviceNum) ([]compute.Buffer, error) {
-	return nil, errors.New("fit: programs are run by the session")
 }
 
 // trace is a program in the making.
@@ -122,7 +100,7 @@ type trace struct {
 	marks    []mark
 	training bool   // what was built last is trained
 	added    *Node  // what layers have added to the loss; nil: nothing
-	prefix   string // of the names that cut gives
+	prefix   string // of the names that extract gives parameters
 }
 
 // mark is a label that holds from a node on.
@@ -159,12 +137,12 @@ func (n *Net) traceFor(devices int, name string, f func(t *trace) []*Node) (p *h
 	if err := t.g.Compile(f(t)...); err != nil {
 		return nil, err
 	}
-	return t.w.program, nil
+	return t.w.Program, nil
 }
 
 // mark labels the ops made from now on.
 func (t *trace) mark(label string) {
-	t.w.builder.SetLabel(label)
+	t.w.HLO.SetLabel(label)
 	t.marks = append(t.marks, mark{NodeId(len(t.g.Nodes())), label})
 }
 
@@ -301,7 +279,7 @@ func (t *trace) scalar(value any) *Node { return Const(t.g, value) }
 
 // allReduce adds an array up over the devices.
 func (t *trace) allReduce(x *Node) *Node {
-	t.w.builder.ReplaceNext(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
+	t.w.HLO.ReplaceNext(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
 		return f.AllReduce(operands, compute.ReduceOpSum, nil)
 	})
 	return OptimizationBarriers(x)[0]

@@ -45,7 +45,7 @@ func TestOwn(t *testing.T) {
 	if err := g.Compile(own.Apply(Parameter(g, "x", f32(512)))); err != nil {
 		t.Fatal(err)
 	}
-	if text := string(w.program.Text(nil)); strings.Count(text, "custom_call @"+triton.Target) != 1 {
+	if text := string(w.Program.Text(nil)); strings.Count(text, "custom_call @"+triton.Target) != 1 {
 		t.Errorf("on CUDA: got\n%s\nwant one kernel", text)
 	}
 
@@ -55,7 +55,7 @@ func TestOwn(t *testing.T) {
 	if err := half.Compile(y, gradient.Final(ReduceAllSum(y), x)[0]); err != nil {
 		t.Fatal(err)
 	}
-	if text := string(w.program.Text(nil)); y.DType() != dtypes.BFloat16 || strings.Count(text, "custom_call @"+triton.Target) != 1 {
+	if text := string(w.Program.Text(nil)); y.DType() != dtypes.BFloat16 || strings.Count(text, "custom_call @"+triton.Target) != 1 {
 		t.Errorf("bfloat16: got a %s from\n%s\nwant one kernel, and bfloat16", y.DType(), text)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/notimplemented"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
@@ -48,25 +46,10 @@ func TestNewPlan(t *testing.T) {
 	}
 }
 
-// writer is a backend that only writes programs.
-type writer struct {
-	notimplemented.Backend
-	builder *hlo.Builder
-	program *hlo.Program
-}
+// writer is a backend that only writes programs, with kernels.
+type writer struct{ hlo.Backend }
 
-func (w *writer) Name() string                       { return "writer" }
-func (w *writer) String() string                     { return "writer" }
-func (w *writer) Description() string                { return "writer" }
-func (w *writer) Kernels() *hlo.Builder              { return w.builder }
-func (w *writer) Capabilities() compute.Capabilities { return hlo.Capabilities() }
-func (w *writer) Builder(name string) compute.Builder {
-	w.builder = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
-		w.program = p
-		return nil, nil
-	})
-	return w.builder
-}
+func (w *writer) Kernels() *hlo.Builder { return w.HLO }
 
 // ownKernel doubles a vector: a kernel as a user writes one.
 var ownKernel = triton.Kernel{
@@ -82,11 +65,11 @@ func TestCall(t *testing.T) {
 	w := &writer{}
 	g := NewGraph(w, "call")
 	x := Parameter(g, "x", f32(512))
-	y := Call(w.builder, ownKernel, Neg(x))[0]
+	y := Call(w.HLO, ownKernel, Neg(x))[0]
 	if err := g.Compile(Add(y, x)); err != nil {
 		t.Fatal(err)
 	}
-	text := string(w.program.Text(nil))
+	text := string(w.Program.Text(nil))
 	if strings.Count(text, "stablehlo.custom_call @"+triton.Target) != 1 || !strings.Contains(text, `name = "double"`) {
 		t.Errorf("got\n%s\nwant one call of the kernel", text)
 	}
@@ -95,9 +78,9 @@ func TestCall(t *testing.T) {
 func TestCallRefusals(t *testing.T) {
 	for name, call := range map[string]func(w *writer, x *Node){
 		"fused: kernel double: got no builder, want that of the graph": func(_ *writer, x *Node) { Call(nil, ownKernel, x) },
-		"fused: kernel double: got no operands":                        func(w *writer, _ *Node) { Call(w.builder, ownKernel) },
-		"operand 0 is (Float32)[7], want (Float32)[512]":               func(w *writer, x *Node) { Call(w.builder, ownKernel, Slice(x, AxisRange(0, 7))) },
-		"fused: Linear: got x (Float32)[512] and w (Float32)[512]":     func(w *writer, x *Node) { Ops{Builder: w.builder}.Linear(x, x, nil, kernels.ReLU) },
+		"fused: kernel double: got no operands":                        func(w *writer, _ *Node) { Call(w.HLO, ownKernel) },
+		"operand 0 is (Float32)[7], want (Float32)[512]":               func(w *writer, x *Node) { Call(w.HLO, ownKernel, Slice(x, AxisRange(0, 7))) },
+		"fused: Linear: got x (Float32)[512] and w (Float32)[512]":     func(w *writer, x *Node) { Ops{Builder: w.HLO}.Linear(x, x, nil, kernels.ReLU) },
 		"fused: LSTM: got z (Float32)[512]":                            func(w *writer, x *Node) { Ops{}.Recurrence(models.Recurrence{Kind: "LSTM", Z: x, Recurrent: x}) },
 		"fused: Conv: got x (Float32)[512]":                            func(w *writer, x *Node) { Ops{}.Conv(Convolution{}, x, x, x) },
 	} {

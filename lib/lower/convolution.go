@@ -6,19 +6,12 @@ import "github.com/gomlx/compute/dtypes"
 type Algorithm int
 
 const (
-	// Automatic is what Convolution.Choose finds best.
-	Automatic Algorithm = iota
+	// Library is XLA's convolution, but for what Split says.
+	Library Algorithm = iota
 	// Patches multiplies a matrix of image patches with the weights.
 	Patches
-	// Library is XLA's convolution.
-	Library
-	// Products computes the output and the gradient of the weights as matrix multiplications where
-	// the stride is 1; the images' is a convolution along rows. A row of a matrix is not one
-	// place of the output but a block of neighbours. With a stride the gradient of the
-	// weights is a product.
-	Products
 	// Winograd needs fewer multiplications, for kernels from 3×3 to 5×5 and stride 1 in
-	// float32. Others are Library.
+	// float32.
 	Winograd
 	// WholeImage is one product with a matrix in which each output has the weights that
 	// lie over the image: each output sees all of it.
@@ -63,11 +56,13 @@ func (c Convolution) Out(i int) int {
 // Choose decides how the convolution is computed.
 func (c Convolution) Choose(t Target, o Options) Choice {
 	switch {
-	case o.Convolution == Automatic && c.seesAll():
+	case o.Convolution != nil:
+		return o.Convolution(c)
+	case c.seesAll():
 		return Choice{Algorithm: WholeImage}
 	case c.patches(t, o):
 		return Choice{Algorithm: Patches}
-	case c.winograd(t, o):
+	case t.CPU() && !o.OneDNN && c.winograd():
 		return Choice{Algorithm: Winograd, Tile: c.tile()}
 	}
 	choice := Choice{Algorithm: Library, Split: c.split(t, o)}
@@ -106,11 +101,9 @@ func (c Convolution) seesAll() bool {
 // is a product anyway.
 func (c Convolution) patches(t Target, o Options) bool {
 	switch {
-	case o.Convolution == Patches:
-		return true
 	case c.Channels == 1 && o.OneDNN:
 		return true // its weights' gradient is wrong for kernels of 1×1 (plugin 0.11.2)
-	case o.Convolution != Automatic || c.Kernel > patchesKernel:
+	case c.Kernel > patchesKernel:
 		return false
 	case c.Stride > 1:
 		return c.Kernel <= stridedKernel && t.CPU()
@@ -122,7 +115,7 @@ func (c Convolution) patches(t Target, o Options) bool {
 }
 
 // winograd: Winograd's algorithm is faster on a CPU where there is much to compute.
-func (c Convolution) winograd(t Target, o Options) bool {
+func (c Convolution) winograd() bool {
 	work := 2 * float64(c.Images[0]) * float64(c.Images[3]*c.Channels) * float64(c.Kernel*c.Kernel)
 	for i, p := range c.Pads {
 		if max(p[0], p[1]) >= c.Kernel {
@@ -130,13 +123,8 @@ func (c Convolution) winograd(t Target, o Options) bool {
 		}
 		work *= float64(c.Out(i))
 	}
-	switch {
-	case c.Stride > 1 || c.Kernel < 3 || c.Kernel > 5 || c.DType != dtypes.Float32:
-		return false
-	case o.Convolution == Winograd:
-		return true
-	}
-	return o.Convolution == Automatic && t.CPU() && !o.OneDNN && min(c.Images[3], c.Channels) >= winogradInputs && work >= winogradWork
+	fits := c.Stride == 1 && c.Kernel >= 3 && c.Kernel <= 5 && c.DType == dtypes.Float32
+	return fits && min(c.Images[3], c.Channels) >= winogradInputs && work >= winogradWork
 }
 
 // tile is the side of Winograd's tiles that needs the fewest multiplications, a larger one
@@ -163,14 +151,7 @@ func (c Convolution) split(t Target, o Options) Split {
 		d[1+i] += p[0] + p[1]
 	}
 	places := d[0] * c.Out(0) * c.Out(1)
-	switch {
-	case o.Convolution == Library || o.Convolution == Winograd:
-		return Split{}
-	case o.Convolution == Products && c.Stride > 1:
-		return Split{Taps: true}
-	case o.Convolution == Products:
-		return Split{Output: true, Rows: true, Weights: true}
-	case !t.CPU():
+	if !t.CPU() {
 		return Split{Taps: places*c.Kernel*c.Kernel*d[3] <= largestTaps}
 	}
 	part := largestPart / min(c.Stride, 2)

@@ -3,9 +3,8 @@ package lower
 // Options are what the user of a net, or who builds one of its programs, has chosen.
 // The zero value leaves everything to the lowering.
 type Options struct {
-	// Convolution is the algorithm of all convolutions; those that it cannot compute
-	// are XLA's.
-	Convolution Algorithm
+	// Convolution chooses in place of Convolution.Choose, in tests of the algorithms.
+	Convolution func(Convolution) Choice
 	// Attention is the form of all attention, and its blocks.
 	Attention AttentionChoice
 	// LogitsBytes is the size of the logits that are computed at once, where the last layer is

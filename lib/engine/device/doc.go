@@ -51,7 +51,7 @@
 // (wire.Status.Trouble) and writing is tried again; older files stay.
 //
 // Requests of a client take effect even if it disconnects at once. What a worker prints when it
-// crashes is sent to its clients and written to a file in CrashDir (words.go).
+// crashes is sent to its clients and written to a file in CrashDir (lastwords.go).
 //
 // # Fairness
 //

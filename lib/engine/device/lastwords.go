@@ -53,7 +53,7 @@ func (x *words) Write(b []byte) (int, error) {
 }
 
 // routine is a line that tells of work, not of an end: of the worker's own log, of what
-// XLA does, and of arrays that do not fit a block (see block).
+// XLA does, and of arrays that do not fit a block.
 var routine = regexp.MustCompile(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d worker: |I\d{4} |W\d{4} .*heap_simulator\.cc|WARNING: All log messages before absl)`)
 
 // lastLine is one line about the end: the first of a crash, else the last ones

@@ -70,7 +70,7 @@ func (w *Worker) thaw(m *moment) {
 	m.arrays = nil
 }
 
-// errNoState says that a session keeps no snapshots.
+// noState says that a session keeps no snapshots.
 func (w *Worker) noState() *wire.Error {
 	e := wire.Errorf(wire.Unavailable, "this session keeps no snapshots: %s", w.stateOff)
 	if w.stateNext == "" {

@@ -207,7 +207,8 @@ func (s *Supervisor) live(cmd *exec.Cmd, up <-chan error, plugin Plugin, said *w
 	select {
 	case err = <-up:
 	case sig := <-signals:
-		return 0, s.end(cmd, ended, sig)
+		s.end(cmd, ended, sig)
+		return 0, nil
 	}
 	if err != nil {
 		<-ended
@@ -223,7 +224,7 @@ func (s *Supervisor) live(cmd *exec.Cmd, up <-chan error, plugin Plugin, said *w
 	select {
 	case err = <-ended:
 	case sig := <-signals:
-		err = s.end(cmd, ended, sig)
+		s.end(cmd, ended, sig)
 	}
 	return time.Since(began), err
 }
@@ -291,7 +292,7 @@ func start(command []string, j job, said *words, files ...*os.File) (cmd *exec.C
 }
 
 // end stops a worker because the supervisor has to end.
-func (s *Supervisor) end(cmd *exec.Cmd, ended <-chan error, sig os.Signal) error {
+func (s *Supervisor) end(cmd *exec.Cmd, ended <-chan error, sig os.Signal) {
 	s.logf("%v: stopping", sig)
 	cmd.Process.Signal(syscall.SIGTERM)
 	cmd.Process.Signal(syscall.SIGCONT) // if it was stopped
@@ -301,7 +302,6 @@ func (s *Supervisor) end(cmd *exec.Cmd, ended <-chan error, sig os.Signal) error
 		cmd.Process.Kill()
 		<-ended
 	}
-	return nil
 }
 
 func (s *Supervisor) logf(format string, args ...any) {

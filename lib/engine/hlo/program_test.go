@@ -8,7 +8,6 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/notimplemented"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
@@ -21,23 +20,6 @@ import (
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/engine/pjrt"
 )
-
-// paper is a backend that builds programs and runs none.
-type paper struct {
-	notimplemented.Backend
-	builder  *hlo.Builder // the last one
-	programs []*hlo.Program
-}
-
-func (p *paper) Capabilities() compute.Capabilities { return hlo.Capabilities() }
-
-func (p *paper) Builder(name string) compute.Builder {
-	p.builder = hlo.NewBuilder(p, name, func(program *hlo.Program) (compute.Executable, error) {
-		p.programs = append(p.programs, program)
-		return nil, nil
-	})
-	return p.builder
-}
 
 // cnnStep is one training step of a small net with everything that tends to
 // make texts differ: variables, random numbers, an optimizer.
@@ -66,7 +48,7 @@ func cnnStep() func(scope *model.Scope, x, y *Node) *Node {
 // build makes a program of step; its graph is called name, or as GoMLX calls it.
 func build(t testing.TB, name string, step func(scope *model.Scope, x, y *Node) *Node) *hlo.Program {
 	t.Helper()
-	b := &paper{}
+	b := &hlo.Backend{}
 	e, err := model.NewExec(b, model.NewStore(), step)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +59,7 @@ func build(t testing.TB, name string, step func(scope *model.Scope, x, y *Node) 
 	if _, err := e.Compile(shapes.Make(dtypes.Float32, 32, 28, 28, 1), shapes.Make(dtypes.Int32, 32, 1)); err != nil {
 		t.Fatal(err)
 	}
-	return b.programs[0]
+	return b.Program
 }
 
 // TestTextIsStable builds one program in several ways: the text and its hash
@@ -160,10 +142,10 @@ func TestProgram(t *testing.T) {
 
 // TestReplaceNext reaches a custom call from graph code.
 func TestReplaceNext(t *testing.T) {
-	b := &paper{}
+	b := &hlo.Backend{}
 	g := NewGraph(b, "g")
 	x := Parameter(g, "x", shapes.Make(dtypes.Float32, 4))
-	b.builder.ReplaceNext(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
+	b.HLO.ReplaceNext(func(f *hlo.Function, operands []compute.Value) ([]compute.Value, error) {
 		return f.CustomCall("mine", operands, []shapes.Shape{shapes.Make(dtypes.Int32, 2), shapes.Make(dtypes.Int32)}, hlo.CallConfig{})
 	})
 	out := OptimizationBarriers(x, Neg(x))
@@ -173,7 +155,7 @@ func TestReplaceNext(t *testing.T) {
 	if err := g.Compile(out[0], OptimizationBarrier(out[1])); err != nil {
 		t.Fatal(err)
 	}
-	text := string(b.programs[0].Text(nil))
+	text := string(b.Program.Text(nil))
 	if !strings.Contains(text, "stablehlo.custom_call @mine(%arg0, %0)") || strings.Count(text, "optimization_barrier") != 1 {
 		t.Errorf("got\n%s\nwant one call and, for the second barrier, one barrier", text)
 	}

@@ -100,7 +100,7 @@ func (c *Client) upload(data []byte, s Shape, d *Device, semantics int32, done f
 	} else if done != nil {
 		wait = tellOfEvent
 	}
-	launched, err := t.run(c.Plugin, bufferFromHost, address(a), address(&a.event), wait, done)
+	launched, err := t.run(c.Plugin, bufferFromHost, unsafe.Pointer(a), &a.event, wait, done)
 	b := Buffer(a.buffer)
 	if launched {
 		c.buffers.Add(1)
@@ -163,7 +163,7 @@ func (c *Client) download(b Buffer, dst []byte, done func(error)) error {
 	if done != nil {
 		wait = tellOfEvent
 	}
-	_, err := t.run(c.Plugin, bufferToHost, address(a), address(&a.event), wait, done)
+	_, err := t.run(c.Plugin, bufferToHost, unsafe.Pointer(a), &a.event, wait, done)
 	return err
 }
 
@@ -190,7 +190,7 @@ func (c *Client) ready(b Buffer, use eventUse, done func(error)) error {
 	defer c.giveTransfer(t)
 	a := t.down // the same start: size, extension, buffer, then the event
 	*a = downloadArgs{head: head{unsafe.Sizeof(*a), 0}, buffer: uintptr(b)}
-	_, err := t.run(c.Plugin, bufferReadyEvent, address(a), address(&a.layout), use, done)
+	_, err := t.run(c.Plugin, bufferReadyEvent, unsafe.Pointer(a), &a.layout, use, done)
 	return err
 }
 

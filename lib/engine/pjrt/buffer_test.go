@@ -254,9 +254,6 @@ func TestManyDones(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	if got := unsafe.Sizeof(entry{}); got != entrySize {
-		t.Errorf("an entry of a batch has %d bytes, the assembly steps by %d", got, entrySize)
-	}
 	if got := unsafe.Sizeof(namedValue{}); got != namedValueSize {
 		t.Errorf("a named value has %d bytes, want %d", got, namedValueSize)
 	}

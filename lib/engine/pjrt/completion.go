@@ -102,6 +102,32 @@ type readyArgs struct {
 	spare
 }
 
-func newReadyArgs(id uintptr) readyArgs {
-	return readyArgs{head: head{unsafe.Sizeof(readyArgs{}), 0}, callback: completions.callback, id: id}
+// eventArgs are the arguments of what is done with an event, used again for the next one.
+type eventArgs struct {
+	handle *handleArgs
+	ready  *readyArgs
+}
+
+func newEventArgs(a *arena) eventArgs {
+	e := eventArgs{make1[handleArgs](a), make1[readyArgs](a)}
+	*e.handle = newHandleArgs(0)
+	return e
+}
+
+// wait returns when the event of operation op is ready, with its error.
+func (a eventArgs) wait(p *Plugin, op slot, event uintptr) error {
+	a.handle.handle = event
+	return p.callFor(op, eventAwait, unsafe.Pointer(a.handle))
+}
+
+// tell has the plugin count the event for completion id.
+func (a eventArgs) tell(p *Plugin, op slot, event, id uintptr) error {
+	*a.ready = readyArgs{head: head{unsafe.Sizeof(readyArgs{}), 0}, event: event, callback: completions.callback, id: id}
+	return p.callFor(op, eventOnReady, unsafe.Pointer(a.ready))
+}
+
+// destroy frees the event. An error of that is nothing that a caller could correct.
+func (a eventArgs) destroy(p *Plugin, event uintptr) {
+	a.handle.handle = event
+	_ = p.callFor(eventDestroy, eventDestroy, unsafe.Pointer(a.handle))
 }

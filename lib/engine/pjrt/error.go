@@ -81,8 +81,13 @@ func (p *Plugin) call(s slot, args unsafe.Pointer) error {
 	if p.functions[s] == 0 {
 		return newError(ErrUnimplemented.Code, s.String(), fmt.Sprintf("a plugin of version 0.%d does not have it", p.Minor))
 	}
+	return p.callFor(s, s, args)
+}
+
+// callFor is call of one of the required functions, whose error is that of operation op.
+func (p *Plugin) callFor(op, s slot, args unsafe.Pointer) error {
 	e, _, _ := purego.SyscallN(p.functions[s], uintptr(args))
-	return p.errorOf(e, s)
+	return p.errorOf(e, op)
 }
 
 // errorOf turns a PJRT_Error into a Go error and destroys it.

@@ -1,6 +1,10 @@
 package pjrt
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"unsafe"
+)
 
 // Mode says what Execute waits for.
 type Mode int
@@ -51,26 +55,19 @@ func (p *Program) Execute(in, out []Buffer, donate []bool, d *Device, mode Mode,
 	if mode == Notify {
 		id = await(p.client.Plugin, loadedExecute, p.replicas, done)
 	}
-	donated := f.fill(p, in, donate, device, mode, id)
-	at, e := f.batch.run()
-	if e != 0 && at == 0 { // nothing has happened
+	f.fill(in, donate, device, mode)
+	if err := p.client.Plugin.call(loadedExecute, unsafe.Pointer(f.args)); err != nil { // nothing has happened
 		if mode == Notify {
 			forget(id)
 		}
-		return p.client.Plugin.errorOf(e, loadedExecute)
+		return err
 	}
 	if p.inputs.Load() < 0 {
 		p.inputs.Store(int64(inputs))
 	}
+	failed := f.end(p, mode, id)
+	donated := f.freeDonated(p, donate)
 	p.client.buffers.Add(int64(len(f.out) - donated))
-	var failed error
-	for e != 0 {
-		failed = f.failure(p, at, e, mode, id, failed)
-		if !f.batch.more() {
-			break
-		}
-		at, e = f.batch.run()
-	}
 	if failed != nil {
 		for _, b := range f.out {
 			_ = p.client.Plugin.call1(bufferDestroy, uintptr(b)) // they hold the error that we report
@@ -139,56 +136,49 @@ func (f *frame) donatedTwice(in []Buffer, donate []bool) bool {
 	return false
 }
 
-// fill writes one execution into the frame: the call itself, for each replica
-// the wait or notice and the end of its event, and the end of every donated
-// handle. It returns the number of these.
-func (f *frame) fill(p *Program, in []Buffer, donate []bool, device uintptr, mode Mode, id uintptr) (donated int) {
-	functions := &p.client.Plugin.functions
+// fill writes the arguments of one execution into the frame.
+func (f *frame) fill(in []Buffer, donate []bool, device uintptr, mode Mode) {
 	copy(f.in, in)
 	f.args.device = device
 	f.args.events = 0
-	b := &f.batch
-	b.reset()
-	b.add(functions[loadedExecute], address(f.args), 0, 0)
 	if mode != Async {
 		f.args.events = address(&f.events[0])
-		for i := range f.events {
-			event := address(&f.events[i])
-			if mode == Wait {
-				b.add(functions[eventAwait], address(&f.waits[i]), event, address(&f.waits[i].handle))
-			} else {
-				f.readies[i] = newReadyArgs(id)
-				b.add(functions[eventOnReady], address(&f.readies[i]), event, address(&f.readies[i].event))
-			}
-			b.add(functions[eventDestroy], address(&f.destroys[i]), event, address(&f.destroys[i].handle))
-		}
 	}
 	keeps := 0
-	for i := range f.in {
-		switch {
-		case donate != nil && donate[i]:
-			f.frees[donated].handle = uintptr(in[i])
-			b.add(functions[bufferDestroy], address(&f.frees[donated]), 0, 0)
-			donated++
-		case i < len(f.keep):
+	for i := range f.keep {
+		if donate == nil || !donate[i] {
 			f.keep[keeps] = int64(i)
 			keeps++
 		}
 	}
 	f.options.keeps = uintptr(keeps)
-	return donated
 }
 
-// failure handles error e of call number at of the batch, which is not the
-// execution itself, and returns the first error that the caller must see.
-func (f *frame) failure(p *Program, at int, e uintptr, mode Mode, id uintptr, first error) error {
-	err := p.client.Plugin.errorOf(e, loadedExecute)
-	isEvent := at <= 2*len(f.events) && at%2 == 1 // calls 1, 3, 5…: wait or notice
-	switch {
-	case mode == Notify && isEvent:
-		finish(id, err) // this replica's notice will not come
-	case mode == Wait && isEvent && first == nil:
-		return err
+// end waits for each replica's event, or asks for its notice, and destroys it. The error is the
+// first of those that were waited for.
+func (f *frame) end(p *Program, mode Mode, id uintptr) (failed error) {
+	if mode == Async {
+		return nil
 	}
-	return first // to destroy what has failed has no error worth a report
+	plugin := p.client.Plugin
+	for _, event := range f.events {
+		if mode == Wait {
+			failed = cmp.Or(failed, f.event.wait(plugin, loadedExecute, event))
+		} else if err := f.event.tell(plugin, loadedExecute, event, id); err != nil {
+			finish(id, err) // this replica's notice will not come
+		}
+		f.event.destroy(plugin, event)
+	}
+	return failed
+}
+
+// freeDonated frees the handles of the donated arguments, and returns their number.
+func (f *frame) freeDonated(p *Program, donate []bool) (n int) {
+	for i, given := range donate {
+		if given {
+			_ = p.client.Plugin.call1(bufferDestroy, uintptr(f.in[i])) // its memory is an output's
+			n++
+		}
+	}
+	return n
 }

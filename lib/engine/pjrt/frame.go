@@ -27,18 +27,14 @@ type executeOptions struct {
 // once for a program, and once more for each call that runs at the same time as others, and
 // used again for every step.
 type frame struct {
-	mem      arena
-	batch    batch
-	args     *executeArgs
-	options  *executeOptions
-	in, out  []Buffer // of all replicas, one after the other
-	keep     []int64
-	events   []uintptr // one for each replica, as what follows
-	waits    []handleArgs
-	readies  []readyArgs
-	destroys []handleArgs
-	frees    []handleArgs
-	set      bufferSet
+	mem     arena
+	args    *executeArgs
+	options *executeOptions
+	in, out []Buffer // of all replicas, one after the other
+	keep    []int64
+	events  []uintptr // one for each replica
+	event   eventArgs
+	set     bufferSet
 }
 
 // newFrame makes a frame for inputs arguments of each replica.
@@ -50,19 +46,13 @@ func (p *Program) newFrame(inputs int) *frame {
 	f.in, f.out = makeN[Buffer](a, r*inputs), makeN[Buffer](a, r*p.outputs)
 	f.keep = makeN[int64](a, inputs)
 	f.events = makeN[uintptr](a, r)
-	f.waits, f.destroys, f.readies = makeN[handleArgs](a, r), makeN[handleArgs](a, r), makeN[readyArgs](a, r)
-	f.frees = makeN[handleArgs](a, r*inputs)
-	f.batch = newBatch(a, 1+2*r+r*inputs)
+	f.event = newEventArgs(a)
 	// PJRT takes a list of lists. A list of no arguments still needs an address,
 	// so these are taken of the block and not of its first element.
 	arguments, outputs := makeN[uintptr](a, r), makeN[uintptr](a, r)
 	for i := range r {
 		arguments[i] = uintptr(unsafe.Pointer(unsafe.SliceData(f.in))) + uintptr(8*i*inputs)
 		outputs[i] = uintptr(unsafe.Pointer(unsafe.SliceData(f.out))) + uintptr(8*i*p.outputs)
-		f.waits[i], f.destroys[i] = newHandleArgs(0), newHandleArgs(0)
-	}
-	for i := range f.frees {
-		f.frees[i] = newHandleArgs(0)
 	}
 	*f.options = executeOptions{head: head{unsafe.Sizeof(executeOptions{}), 0}, keep: uintptr(unsafe.Pointer(unsafe.SliceData(f.keep)))}
 	*f.args = executeArgs{head: head{unsafe.Sizeof(executeArgs{}), 0}, program: p.loaded, options: address(f.options),

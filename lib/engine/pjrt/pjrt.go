@@ -43,9 +43,7 @@
 //
 // # Speed
 //
-// A step is one call into C: execute, wait and destroy are a list that 35 lines
-// of assembly walk, so that Go pays for one transition and allocates nothing.
-// Processors other than amd64 make one call for each entry of the list.
+// A step is a call into C, and one more for each event and each donated buffer.
 // Mark replaced parameters with jax.buffer_donor in the text: without, XLA
 // copies the state at every step.
 //

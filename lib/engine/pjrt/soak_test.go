@@ -110,25 +110,3 @@ func soak(c *Client, p *Program, worker, steps, tensors int) error {
 	}
 	return nil
 }
-
-// No step makes garbage.
-func TestExecuteAllocates(t *testing.T) {
-	if plainWalk {
-		t.Skip("one call for each entry allocates; build for amd64 without the tag pjrtplain to test the assembly")
-	}
-	c := client(t)
-	p := compile(t, c, increments(31, 16, true))
-	st := vectors(t, c, 31, 16)
-	donate := all(31)
-	for _, mode := range []Mode{Async, Wait} {
-		got := testing.AllocsPerRun(200, func() {
-			if err := p.Execute(st, st, donate, nil, mode, nil); err != nil {
-				t.Fatal(err)
-			}
-		})
-		if got != 0 {
-			t.Errorf("mode %d: got %v allocations a step, want none", mode, got)
-		}
-	}
-	free(t, c, st...)
-}

@@ -2,6 +2,8 @@
 
 package pjrt
 
+import "unsafe"
+
 // uploadArgs is PJRT_Client_BufferFromHostBuffer_Args.
 type uploadArgs struct {
 	head
@@ -25,14 +27,11 @@ type downloadArgs struct {
 // later ones.
 type transfer struct {
 	mem     arena
-	batch   batch
 	up      *uploadArgs
 	down    *downloadArgs
 	dims    []int64
 	scratch uintptr // an address for arrays of no elements
-	wait    *handleArgs
-	ready   *readyArgs
-	destroy *handleArgs
+	event   eventArgs
 }
 
 func (c *Client) takeTransfer() *transfer {
@@ -47,9 +46,7 @@ func (c *Client) takeTransfer() *transfer {
 	a := &t.mem
 	t.up, t.down, t.dims = make1[uploadArgs](a), make1[downloadArgs](a), makeN[int64](a, maxRank)
 	t.scratch = a.alloc(64)
-	t.wait, t.destroy, t.ready = make1[handleArgs](a), make1[handleArgs](a), make1[readyArgs](a)
-	*t.wait, *t.destroy = newHandleArgs(0), newHandleArgs(0)
-	t.batch = newBatch(a, 3)
+	t.event = newEventArgs(a)
 	return t
 }
 
@@ -68,39 +65,24 @@ const (
 	tellOfEvent // calls done
 )
 
-// run calls function s, does with the event that it leaves at address event what
-// is wanted, and destroys it, all in one transition. Destroying it before it is
-// ready is fine: the plugin holds on to what it still needs. launched says that
-// the function itself succeeded.
-func (t *transfer) run(p *Plugin, s slot, args, event uintptr, use eventUse, done func(error)) (launched bool, err error) {
-	b := &t.batch
-	b.reset()
-	b.add(p.functions[s], args, 0, 0)
+// run calls function s, does with the event that it leaves what is wanted, and destroys it.
+// Destroying it before it is ready is fine: the plugin holds on to what it still needs.
+// launched says that the function itself succeeded.
+func (t *transfer) run(p *Plugin, s slot, args unsafe.Pointer, event *uintptr, use eventUse, done func(error)) (launched bool, err error) {
 	var id uintptr
-	switch use {
-	case waitForEvent:
-		b.add(p.functions[eventAwait], address(t.wait), event, address(&t.wait.handle))
-	case tellOfEvent:
+	if use == tellOfEvent {
 		id = await(p, s, 1, done)
-		*t.ready = newReadyArgs(id)
-		b.add(p.functions[eventOnReady], address(t.ready), event, address(&t.ready.event))
 	}
-	b.add(p.functions[eventDestroy], address(t.destroy), event, address(&t.destroy.handle))
-	at, e := b.run()
-	for e != 0 {
-		// A failed destroy is nothing that the caller could correct.
-		if why := p.errorOf(e, s); at < b.n-1 {
-			err = why
+	if err = p.call(s, args); err == nil {
+		launched = true
+		switch use {
+		case waitForEvent:
+			err = t.event.wait(p, s, *event)
+		case tellOfEvent:
+			err = t.event.tell(p, s, *event, id)
 		}
-		if at == 0 {
-			break
-		}
-		if !b.more() {
-			break
-		}
-		at, e = b.run()
+		t.event.destroy(p, *event)
 	}
-	launched = e == 0 || at > 0
 	if use == tellOfEvent {
 		if err != nil {
 			forget(id)

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomlx/compute"
-	"github.com/gomlx/compute/notimplemented"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -16,16 +14,10 @@ import (
 	"gaiden/lib/weights"
 )
 
-// writer is a backend that only writes programs.
-type writer struct{ notimplemented.Backend }
-
-func (*writer) Capabilities() compute.Capabilities  { return hlo.Capabilities() }
-func (*writer) Builder(name string) compute.Builder { return hlo.NewBuilder(nil, name, nil) }
-
 // rulesOf are the summary and the rules of a net.
 func rulesOf(t *testing.T, net models.Net, how ...weights.Map) (models.Summary, rules) {
 	t.Helper()
-	s, err := models.Summarize(&writer{}, net)
+	s, err := models.Summarize(&hlo.Backend{}, net)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,11 @@
 package tiling
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/notimplemented"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
@@ -39,55 +36,18 @@ func (f Form) turns() int {
 // Times is how often a run of the form's loop does the operation.
 func (f Form) Times() int { return f.turns() * Repeat }
 
-// Writer is a backend that only writes programs, and keeps hold of their
-// builder, which kernels need.
-type Writer struct {
-	notimplemented.Backend
-	// Target is what programs are written for.
-	Target lower.Target
-	// Precision of products without kernels.
-	Precision hlo.Precision
-	// HLO and Program are those of the last graph.
-	HLO     *hlo.Builder
-	Program *hlo.Program
-}
-
-// Name is that of the session's backend.
-func (w *Writer) Name() string { return "gaiden" }
-
-func (w *Writer) String() string { return w.Name() }
-
-func (w *Writer) Description() string { return w.Name() }
-
-// Capabilities are those of package hlo.
-func (w *Writer) Capabilities() compute.Capabilities { return hlo.Capabilities() }
-
-// Builder begins a program.
-func (w *Writer) Builder(name string) compute.Builder {
-	w.HLO = hlo.NewBuilder(nil, name, func(p *hlo.Program) (compute.Executable, error) {
-		w.Program = p
-		return written{p}, nil
-	})
-	w.HLO.Precision = w.Precision
-	return w.HLO
+// writer is a backend that only writes programs for a target.
+type writer struct {
+	hlo.Backend
+	target lower.Target
 }
 
 // Kernels is the builder of the last graph, for fused.On; nil where the target runs no kernels.
-func (w *Writer) Kernels() *hlo.Builder {
-	if !w.Target.Triton {
+func (w *writer) Kernels() *hlo.Builder {
+	if !w.target.Triton {
 		return nil
 	}
 	return w.HLO
-}
-
-// written stands for a program that the session runs.
-type written struct{ p *hlo.Program }
-
-func (written) Finalize()                            {}
-func (w written) Inputs() ([]string, []shapes.Shape) { return w.p.InputNames, w.p.Inputs }
-func (w written) Outputs() []shapes.Shape            { return w.p.Outputs }
-func (written) Execute([]compute.Buffer, []bool, compute.DeviceNum) ([]compute.Buffer, error) {
-	return nil, errors.New("tiling: programs are run by the session")
 }
 
 // Write writes a program: what build makes of parameters of the given shapes.
@@ -98,7 +58,7 @@ func Write(name string, target lower.Target, precision hlo.Precision, in []shape
 			p, err = nil, fmt.Errorf("tiling: program %s: %v", name, r)
 		}
 	}()
-	w := &Writer{Target: target, Precision: precision}
+	w := &writer{hlo.Backend{Precision: precision}, target}
 	g := NewGraph(w, name)
 	nodes := make([]*Node, len(in))
 	for i, s := range in {

@@ -92,8 +92,8 @@ func newBlockwise(q, k, v *Node, a models.Attending, c lower.AttentionChoice) *b
 	b.queryBlocks, b.keyBlocks = (b.queries+b.wide-1)/b.wide, (b.keys+b.tall-1)/b.tall
 	b.q, b.k, b.v = b.queryBlocksOf(q), b.keyBlocksOf(k), b.keyBlocksOf(v)
 	if a.QuerySegments != nil {
-		b.querySegments = TransposeAllAxes(Reshape(padded(a.QuerySegments, 1, b.wide), b.n, b.queryBlocks, b.wide), 1, 0, 2)
-		b.keySegments = TransposeAllAxes(Reshape(padded(a.KeySegments, 1, b.tall), b.n, b.keyBlocks, b.tall), 1, 0, 2)
+		b.querySegments = TransposeAllAxes(Reshape(padded(a.QuerySegments, b.wide), b.n, b.queryBlocks, b.wide), 1, 0, 2)
+		b.keySegments = TransposeAllAxes(Reshape(padded(a.KeySegments, b.tall), b.n, b.keyBlocks, b.tall), 1, 0, 2)
 	}
 	if a.Dropout > 0 && a.Scope.IsTraining(g) {
 		b.state = randomState(a.Scope, g)
@@ -107,14 +107,14 @@ func newBlockwise(q, k, v *Node, a models.Attending, c lower.AttentionChoice) *b
 	return b
 }
 
-// padded is x with zeros after it on an axis, up to a multiple.
-func padded(x *Node, axis, multiple int) *Node {
-	lack := (multiple - x.Shape().Dimensions[axis]%multiple) % multiple
+// padded is x with zeros after it on axis 1, up to a multiple.
+func padded(x *Node, multiple int) *Node {
+	lack := (multiple - x.Shape().Dimensions[1]%multiple) % multiple
 	if lack == 0 {
 		return x
 	}
 	pads := make([]compute.PadAxis, x.Rank())
-	pads[axis].End = lack
+	pads[1].End = lack
 	return Pad(x, ScalarZero(x.Graph(), x.DType()), pads...)
 }
 
@@ -127,12 +127,12 @@ func randomState(scope *model.Scope, g *Graph) *Node {
 }
 
 func (b *blockwise) queryBlocksOf(x *Node) *Node { // [n length heads size]
-	x = Reshape(padded(float(StopGradient(x)), 1, b.wide), b.n, b.queryBlocks, b.wide, b.groups, b.each, b.size)
+	x = Reshape(padded(float(StopGradient(x)), b.wide), b.n, b.queryBlocks, b.wide, b.groups, b.each, b.size)
 	return alone(TransposeAllAxes(x, 1, 0, 3, 4, 2, 5))
 }
 
 func (b *blockwise) keyBlocksOf(x *Node) *Node { // [n keys groups size]
-	x = Reshape(padded(float(StopGradient(x)), 1, b.tall), b.n, b.keyBlocks, b.tall, b.groups, b.size)
+	x = Reshape(padded(float(StopGradient(x)), b.tall), b.n, b.keyBlocks, b.tall, b.groups, b.size)
 	return alone(TransposeAllAxes(x, 1, 0, 3, 2, 4))
 }
 

@@ -193,7 +193,7 @@ func bits(x float64, n int) float64 {
 	return math.Ldexp(math.RoundToEven(math.Ldexp(fraction, n)), exponent-n)
 }
 
-func (m *machine) load(o *op, a []*tile, out *tile) error {
+func (m *machine) load(a []*tile, out *tile) error {
 	p := a[0]
 	for i, at := range p.data {
 		if len(a) > 1 && a[1].data[i] == 0 {

@@ -129,7 +129,7 @@ func (m *machine) step(o *op) error {
 	}
 	switch o.name {
 	case "arith.constant":
-		v, err := number(o.text, t.DType)
+		v, err := number(o.text)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (m *machine) step(o *op) error {
 			out.data[i] = a[0].data[i] + a[1].data[i]
 		}
 	case "tt.load":
-		if err := m.load(o, a, out); err != nil {
+		if err := m.load(a, out); err != nil {
 			return err
 		}
 	case "tt.bitcast":
@@ -270,7 +270,7 @@ func dot(x, y, sum, out *tile) {
 }
 
 // number reads a constant: dense<1.0e+00>, 0x7F800000, true.
-func number(text string, d dtypes.DType) (float64, error) {
+func number(text string) (float64, error) {
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "dense<"), ">")
 	switch {
 	case text == "true" || text == "false":

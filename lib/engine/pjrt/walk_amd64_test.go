@@ -1,5 +1,0 @@
-//go:build !pjrtplain
-
-package pjrt
-
-const plainWalk = false

@@ -1,5 +1,0 @@
-//go:build !amd64 || pjrtplain
-
-package pjrt
-
-const plainWalk = true
