@@ -41,7 +41,7 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	case t.OnEpoch != nil || t.OnStep != nil:
 		return nil, fmt.Errorf("fit: %s: OnEpoch or OnStep in a job: another process cannot run a function of this one: want Fit, or them left out", n.name)
 	case t.Progress != nil:
-		return nil, fmt.Errorf("fit: %s: Progress in a job, which goes on after this call: want it given to Job.Follow", n.name)
+		return nil, fmt.Errorf("fit: %s: Progress in a job, which continues after this call: want it given to Job.Follow", n.name)
 	case t.Log != "":
 		return nil, fmt.Errorf("fit: %s: Log in a job, which continues without this process: want runs.Save with the history that Job.Follow returns", n.name)
 	case r.lastEpoch != r.steps:
