@@ -244,18 +244,14 @@ func (p *phaseWriter) buildBackward(t *trace) (names []string, nodes []*Node) {
 
 func (p *phaseWriter) buildUpdate(t *trace) (names []string, nodes []*Node) {
 	l := &p.net.layout
-	var trained, gradients []*Node
 	variables := make([]*Node, len(l.variables))
 	for _, i := range l.trained {
 		variables[i] = t.variable(l.variables[i]).NodeValue(t.g)
-		trained = append(trained, variables[i])
 	}
 	moments := t.slots(l.moments)
 	step := Parameter(t.g, "step", l.step.shape)
 	rate := Parameter(t.g, "rate", shapes.Make(dtypes.Float32))
-	for k, i := range l.trained {
-		gradients = append(gradients, Parameter(t.g, "gradient/"+l.variables[i].name, trained[k].Shape()))
-	}
+	gradients := t.gradientParameters("gradient/")
 	next := Add(step, t.scalar(int32(1)))
 	v, m := t.update(stepResult{variables: variables, gradients: gradients}, l.each(), moments, rate, ConvertDType(next, dtypes.Float32))
 	for _, i := range l.trained {

@@ -10,9 +10,10 @@ import (
 )
 
 // Calls are the calls that package xla leaves to a program's writer: of cuDNN, and of
-// Gaiden's kernels, which are plain where Ops has no Builder. Ops needs a Write or a Builder.
+// Gaiden's kernels, which are plain where Ops has no Builder. Ops needs a Write or a Builder, and
+// has the calls that it can make as they are: Norm, NormOfSum, OneRow and AttendCached.
 type Calls struct {
-	Ops       Ops
+	Ops
 	Recurrent Ops // of recurrences
 }
 
@@ -45,28 +46,10 @@ func (c Calls) AttentionGradient(s xla.Flash, q, k, v, statistics, dy, y *Node, 
 	}, append([]*Node{q, k, v, statistics, dy, y}, lengths...)...)
 }
 
-// Norm is that of xla.Calls.
-func (c Calls) Norm(x, scale, offset *Node, epsilon float64) *Node {
-	return c.Ops.Norm(x, scale, offset, epsilon)
-}
-
-// NormOfSum is that of xla.Calls.
-func (c Calls) NormOfSum(sum, x, z, biases, scale, offset *Node, epsilon float64) (y, kept *Node, columns func() (of, sums *Node)) {
-	return c.Ops.NormOfSum(sum, x, z, biases, scale, offset, epsilon)
-}
-
 // Activate is that of xla.Calls.
 func (c Calls) Activate(x, biases *Node, act models.Act) *Node {
 	if known, is := act.Activation(); is {
 		return c.Ops.Activate(x, biases, known)
 	}
 	return nil
-}
-
-// OneRow is that of xla.Calls.
-func (c Calls) OneRow(f xla.OneRow) []*Node { return c.Ops.OneRow(f) }
-
-// AttendCached is that of xla.Calls.
-func (c Calls) AttendCached(q, k, v, keys, values *Node, at models.CachePlace, a models.Attending) (y, newKeys, newValues *Node) {
-	return c.Ops.AttendCached(q, k, v, keys, values, at, a)
 }
