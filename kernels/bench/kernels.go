@@ -96,7 +96,7 @@ func (b *bench) writeKernels() error {
 		}
 		p, err := tiling.Write(op.Key(), lower.Target{Platform: "cuda", Triton: true}, hlo.DefaultPrecision, form.Shapes(), func(builder *hlo.Builder, in []*graph.Node) []*graph.Node {
 			choose := func(op kernels.Op) kernels.Op { return op }
-			return form.Build(fused.Ops{Builder: builder, Compute: tiling.Compute(op), Choose: choose}, in)
+			return form.Build(fused.Ops{Builder: builder, Compute: form.Compute, Choose: choose}, in)
 		})
 		if err != nil {
 			return fmt.Errorf("kernels: %s: %w", op.Key(), err)

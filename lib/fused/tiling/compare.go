@@ -71,7 +71,7 @@ func (d Distance) String() string {
 // Put has made: in its plain form with exact products, and with the kernel of op. It is
 // one program, whose results are a few numbers: outputs may be gigabytes.
 func (f Form) Compare(s *session.Session, op kernels.Op, in []*session.Array) (Distance, error) {
-	d := Distance{Mark: Mark(Compute(op))}
+	d := Distance{Mark: Mark(f.Compute)}
 	p, err := f.comparison(lower.TargetOf(s.Welcome()), op)
 	if err != nil {
 		return d, err
@@ -113,7 +113,7 @@ func (f Form) comparison(target lower.Target, op kernels.Op) (*hlo.Program, erro
 		b.Precision = hlo.DefaultPrecision
 		// What is right is there before the kernel begins, which might write where it must not.
 		held := OptimizationBarriers(append(slices.Clone(in), want...)...)
-		got := with(b, op, func(o fused.Ops) []*Node { return f.Build(o, held[:len(in)]) })
+		got := f.with(b, op, func(o fused.Ops) []*Node { return f.Build(o, held[:len(in)]) })
 		want = held[len(in):]
 		var rows []*Node
 		for i := range want {

@@ -40,7 +40,9 @@ type Input struct {
 // kernels or without.
 type Form struct {
 	Inputs []Input
-	Build  func(o fused.Ops, in []*Node) []*Node
+	// Build wants Ops with this Compute: what factors are rounded to.
+	Build   func(o fused.Ops, in []*Node) []*Node
+	Compute dtypes.DType
 	// Chain maps outputs to the inputs whose place they take when the operation
 	// is repeated.
 	Chain map[int]int
@@ -125,98 +127,60 @@ type Formed interface {
 	Form() Form
 }
 
-// FormOf is the form of an op. Its Build wants Ops with the op's Compute.
+// FormOf is the form of an op.
 func FormOf(op kernels.Op) (Form, error) {
 	switch op := op.(type) {
 	case Formed:
-		return op.Form(), nil
+		f := op.Form()
+		return f.in(f.Compute), nil
 	case kernels.Linear:
-		return linear(op), nil
+		return linear(op).in(op.Compute), nil
 	case kernels.LinearInput:
-		return linearInput(op), nil
+		return linearInput(op).in(op.Compute), nil
 	case kernels.LinearUpdate:
-		return linearUpdate(op), nil
+		return linearUpdate(op).in(op.Compute), nil
 	case kernels.Head:
-		return head(op), nil
+		return head(op).in(op.Compute), nil
 	case kernels.HeadReduce:
-		return end(op), nil
+		return headReduce(op).in(op.Compute), nil
 	case kernels.PartsUpdate:
-		return partsUpdate(op), nil
+		return partsUpdate(op).in(dtypes.Float32), nil
 	case kernels.Conv:
-		return conv(op), nil
+		return conv(op).in(op.Compute), nil
 	case kernels.ConvInput:
-		return convInput(op), nil
+		return convInput(op).in(op.Compute), nil
 	case kernels.ConvGradient:
-		return ConvUpdate(op, optim.SGD{}.Rule()), nil
+		return convUpdate(op, optim.SGD{}.Rule()).in(op.Compute), nil
 	case kernels.Gather:
-		return take(op), nil
+		return take(op).in(op.Y), nil
 	case kernels.Softmax:
-		return softmax(op), nil
+		return softmax(op).in(op.G), nil
 	case kernels.CrossEntropy:
-		return crossEntropy(op), nil
+		return crossEntropy(op).in(op.X), nil
 	case kernels.Norm:
-		return norm(op, false), nil
+		return norm(op, false).in(op.X), nil
 	case kernels.NormGradient:
-		return norm(op.Norm, true), nil
+		return norm(op.Norm, true).in(op.X), nil
 	case kernels.OneRow:
-		return oneRow(op), nil
+		return oneRow(op).in(op.X), nil
 	case kernels.CachedAttention:
-		return cachedAttention(op), nil
+		return cachedAttention(op).in(op.X), nil
 	case kernels.Activation:
-		return activation(op, false), nil
+		return activation(op, false).in(op.X), nil
 	case kernels.ActivationGradient:
-		return activation(op.Activation, true), nil
+		return activation(op.Activation, true).in(op.X), nil
 	case kernels.Recurrence:
-		return recurrence(op), nil
+		return recurrence(op).in(op.Compute), nil
 	case kernels.RecurrenceBack:
-		return recurrenceBack(op), nil
+		return recurrenceBack(op).in(op.Compute), nil
 	}
 	return Form{}, fmt.Errorf("tiling: %s: got a %T, want one of package kernels, or a Formed", op.Key(), op)
 }
 
-// Compute is what an op's factors are rounded to.
-func Compute(op kernels.Op) dtypes.DType {
-	switch op := op.(type) {
-	case kernels.Linear:
-		return cmp.Or(op.Compute, dtypes.Float32)
-	case kernels.LinearInput:
-		return cmp.Or(op.Compute, dtypes.Float32)
-	case kernels.LinearUpdate:
-		return cmp.Or(op.Compute, dtypes.Float32)
-	case kernels.Head:
-		return cmp.Or(op.Compute, dtypes.Float32)
-	case kernels.HeadReduce:
-		return cmp.Or(op.Compute, dtypes.Float32)
-	case kernels.Conv:
-		return cmp.Or(op.Compute, dtypes.Float32)
-	case kernels.ConvInput:
-		return cmp.Or(op.Compute, dtypes.Float32)
-	case kernels.ConvGradient:
-		return cmp.Or(op.Compute, dtypes.Float32)
-	case kernels.Gather:
-		return cmp.Or(op.Y, dtypes.Float32)
-	case kernels.Softmax:
-		return cmp.Or(op.G, dtypes.Float32)
-	case kernels.CrossEntropy:
-		return cmp.Or(op.X, dtypes.Float32)
-	case kernels.Norm:
-		return cmp.Or(op.X, dtypes.Float32)
-	case kernels.NormGradient:
-		return cmp.Or(op.X, dtypes.Float32)
-	case kernels.OneRow:
-		return cmp.Or(op.X, dtypes.Float32)
-	case kernels.CachedAttention:
-		return cmp.Or(op.X, dtypes.Float32)
-	case kernels.Activation:
-		return cmp.Or(op.X, dtypes.Float32)
-	case kernels.ActivationGradient:
-		return cmp.Or(op.X, dtypes.Float32)
-	case kernels.Recurrence:
-		return cmp.Or(op.Compute, dtypes.Float32)
-	case kernels.RecurrenceBack:
-		return cmp.Or(op.Compute, dtypes.Float32)
-	}
-	return dtypes.Float32
+// in is f with factors that are rounded to a type; none is float32.
+func (f Form) in(d dtypes.DType) Form {
+	f.Compute = cmp.Or(d, dtypes.Float32)
+	return f
 }
 
 func linear(l kernels.Linear) Form {
@@ -320,7 +284,7 @@ func head(h kernels.Head) Form {
 	}
 }
 
-func end(e kernels.HeadReduce) Form {
+func headReduce(e kernels.HeadReduce) Form {
 	parts := f32(e.Parts, e.Batch, kernels.LargestHeadReduce)
 	return Form{
 		Inputs: []Input{{Shape: parts}, {Shape: f32(e.In, e.Classes), Fill: Small}, {Shape: f32(e.Classes)},
@@ -401,9 +365,9 @@ func convInput(c kernels.ConvInput) Form {
 	}
 }
 
-// ConvUpdate is the form of a convolution's step: its gradient in parts, and
+// convUpdate is the form of a convolution's step: its gradient in parts, and
 // the rule.
-func ConvUpdate(c kernels.ConvGradient, rule kernels.Rule) Form {
+func convUpdate(c kernels.ConvGradient, rule kernels.Rule) Form {
 	g, each := c.Geometry, 1+rule.Moments()
 	f := Form{
 		Inputs: []Input{{Shape: image(g, c.X)}, {Shape: result(g, c.G), Fill: Small}, {Shape: result(g, dtypes.Uint8), Fill: Below, Limit: 4}},

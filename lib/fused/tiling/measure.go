@@ -93,9 +93,9 @@ func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) 
 	for i, f := range []Form{idle, f} {
 		p, err := Write("time "+op.Key(), lower.TargetOf(s.Welcome()), hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
 			if i == 1 && !plain {
-				return with(b, op, func(o fused.Ops) []*Node { return f.Loop(o, in) })
+				return f.with(b, op, func(o fused.Ops) []*Node { return f.Loop(o, in) })
 			}
-			return f.Loop(fused.Ops{Compute: Compute(op)}, in)
+			return f.Loop(fused.Ops{Compute: f.Compute}, in)
 		})
 		if err != nil {
 			return t, err
@@ -115,9 +115,9 @@ func measure(s *session.Session, op kernels.Op, plain bool, alone func() error) 
 
 // with builds by Ops that have the kernel of op for operations of its kind and sizes. It
 // panics if none is requested: another kernel would be taken for op's.
-func with(b *hlo.Builder, op kernels.Op, build func(o fused.Ops) []*Node) []*Node {
+func (f Form) with(b *hlo.Builder, op kernels.Op, build func(o fused.Ops) []*Node) []*Node {
 	asked := false
-	out := build(fused.Ops{Builder: b, Compute: Compute(op), Choose: func(inner kernels.Op) kernels.Op {
+	out := build(fused.Ops{Builder: b, Compute: f.Compute, Choose: func(inner kernels.Op) kernels.Op {
 		if inner.Key() != op.Key() {
 			return inner
 		}

@@ -96,7 +96,7 @@ func TestPrograms(t *testing.T) {
 		}
 		for _, plain := range []bool{true, false} {
 			p, err := Write(op.Key(), gpu, hlo.DefaultPrecision, f.Shapes(), func(b *hlo.Builder, in []*Node) []*Node {
-				o := fused.Ops{Compute: Compute(op)}
+				o := fused.Ops{Compute: f.Compute}
 				if !plain {
 					o.Builder = b
 				}
