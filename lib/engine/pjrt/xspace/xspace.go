@@ -52,20 +52,18 @@ func (p *Plane) Stat(name string) any { return find(p.Stats, name) }
 
 // Line is one stream of a device, or one thread of the host.
 type Line struct {
-	ID, DisplayID     int64
-	Name, DisplayName string
-	Start             int64 // nanoseconds; events count from here
-	Events            []Event
+	ID     int64
+	Name   string
+	Start  int64 // nanoseconds; events count from here
+	Events []Event
 }
 
 // Event is one kernel, copy or step.
 type Event struct {
-	Name        string
-	DisplayName string // shorter, often ""
-	Offset      int64  // picoseconds after the line's start; 0 for a sum
-	Duration    int64  // picoseconds
-	Occurrences int64  // for a sum of several, else 0
-	Stats       []Stat // its own, then those that all events of its name share
+	Name     string
+	Offset   int64  // picoseconds after the line's start; 0 for a sum
+	Duration int64  // picoseconds
+	Stats    []Stat // its own, then those that all events of its name share
 }
 
 // Stat returns the value of an event's stat, or nil: a string, int64, uint64,
@@ -188,8 +186,6 @@ func (t *tables) readKind(b []byte) (e Event, err error) {
 		switch f {
 		case 2:
 			e.Name = string(b)
-		case 4:
-			e.DisplayName = string(b)
 		case 5:
 			e.Stats, err = t.appendStat(e.Stats, b)
 		}
@@ -211,10 +207,6 @@ func (t *tables) readLine(b []byte) (l Line, err error) {
 			var e Event
 			e, err = t.readEvent(b)
 			l.Events = append(l.Events, e)
-		case 10:
-			l.DisplayID = int64(v)
-		case 11:
-			l.DisplayName = string(b)
 		}
 		return err
 	})
@@ -233,12 +225,10 @@ func (t *tables) readEvent(b []byte) (e Event, err error) {
 			e.Duration = int64(v)
 		case 4:
 			e.Stats, err = t.appendStat(e.Stats, b)
-		case 5:
-			e.Occurrences = int64(v)
 		}
 		return err
 	})
-	e.Name, e.DisplayName = kind.Name, kind.DisplayName
+	e.Name = kind.Name
 	if len(e.Stats) == 0 { // shared, not copied: there can be a million events
 		e.Stats = kind.Stats[:len(kind.Stats):len(kind.Stats)]
 	} else {

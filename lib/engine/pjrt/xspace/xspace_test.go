@@ -69,9 +69,9 @@ func dump(s *Space) string {
 		fmt.Fprintf(&b, "plane %d %q", p.ID, p.Name)
 		stats(p.Stats)
 		for _, l := range p.Lines {
-			fmt.Fprintf(&b, "  line %d/%d %q %q from %d ns\n", l.ID, l.DisplayID, l.Name, l.DisplayName, l.Start)
+			fmt.Fprintf(&b, "  line %d %q from %d ns\n", l.ID, l.Name, l.Start)
 			for _, e := range l.Events {
-				fmt.Fprintf(&b, "    %q %q at %d ps for %d ps ×%d", e.Name, e.DisplayName, e.Offset, e.Duration, e.Occurrences)
+				fmt.Fprintf(&b, "    %q at %d ps for %d ps", e.Name, e.Offset, e.Duration)
 				stats(e.Stats)
 			}
 		}
