@@ -151,13 +151,14 @@ price   numbers  0        █  █  █  █  100 … 400, mean 250`; got != wan
 		t.Fatal(err)
 	}
 	d := math.Sqrt(200. / 3)
-	want := &Encoder{Target: "price", Scale: Normal{"price", 200, 10 * d, false}, Numbers: []Normal{{"size", 20, d, false}, {"rooms", 2, 1, false}}, Categories: []Category{{"city", []string{"Oslo", "Rome"}}}}
+	want := &Encoder{Target: "price", Scale: Normal{Name: "price", Mean: 200, Deviation: 10 * d}, Numbers: []Normal{{Name: "size", Mean: 20, Deviation: d}, {Name: "rooms", Mean: 2, Deviation: 1}},
+		Categories: []Category{{Name: "city", Values: []string{"Oslo", "Rome"}}}}
 	if !reflect.DeepEqual(e, want) || e.Categories[0].Vocab() != 3 {
 		t.Errorf("got %+v, want %+v", e, want)
 	}
 	x, err := e.Encode(train)
 	one := float32(10 / d)
-	if want := (Examples{X: Inputs{"numbers": Array{[]int{3, 2}, []float32{-one, -1, 0, 0, one, 1}}, "city": []int32{2, 1, 0}}, Y: []float32{-one, 0, one}, N: 3}); err != nil || !reflect.DeepEqual(x, want) {
+	if want := (Examples{X: Inputs{"numbers": Array{[]int{3, 2}, []float32{-one, -1, 0, 0, one, 1}}, "city": []int32{2, 1, 0}}, Y: []float32{-one, 0, one}, N: 3, Encoder: e}); err != nil || !reflect.DeepEqual(x, want) {
 		t.Errorf("got %v, %v, want %v", x, err, want)
 	}
 	if x, err := e.Encode(test); err != nil || !reflect.DeepEqual(x.X.(Inputs)["city"], []int32{2}) {

@@ -107,7 +107,8 @@ func (e *Encoder) Windows(t *Table, length, ahead int) (Examples, error) {
 		index[i] = i + length - 1 + ahead
 	}
 	targets := Examples{X: all.Y, N: t.Len()}.pick(index)
-	return Examples{X: Array{[]int{n, length, to}, x}, Y: targets.X, N: n}, nil
+	decoder := &Encoder{Target: e.Target, Classes: e.Classes, Scale: e.Scale} // a row is no window
+	return Examples{X: Array{[]int{n, length, to}, x}, Y: targets.X, N: n, Encoder: decoder}, nil
 }
 
 // ClassWeights are weights for losses.CrossEntropy with which each class counts as much as

@@ -5,59 +5,25 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"gaiden/lib/portable/tabular"
 )
 
 // Encoder makes examples of tables. What it does to a column, it has learned from one table,
-// usually the training part. Save it with the net: predictions want the same encoder.
-type Encoder struct {
-	Target     string
-	Classes    []string // of a target that is text, by label; nil: the target is numbers
-	Scale      Normal   // of a target that is numbers; [Encoder.Values] undoes it
-	Numbers    []Normal // times are days since 1970
-	Categories []Category
+// usually the training part: see [tabular.Encoder] for its fields. Examples carry it to the net
+// that is trained on them, and with the net to exported modules.
+type Encoder tabular.Encoder
 
-	// OneHot encodes categories as numbers, a 1 for the value and 0 for the others, so that X is
-	// one array: the Numbers in their order, then for each of the Categories one for each of its
-	// Values. A value that is missing, or that the encoder's table did not have, is all 0.
-	// Else they are inputs of integers for models.Embedding, as many values want.
-	OneHot bool
-}
+type (
+	Normal   = tabular.Normal
+	Category = tabular.Category
+	// Row is the values of an example by the names of their columns, for fit.Net.Predict: see
+	// [tabular.Row].
+	Row = tabular.Row
+)
 
-// Normal says how a column of numbers is normalized: (x - Mean) / Deviation; missing values
-// become 0.
-type Normal struct {
-	Name            string
-	Mean, Deviation float64
-	Times           bool `json:",omitempty"`
-}
-
-// Category says which integers the values of a column of text become: their place in
-// Values, from 1. Others, and missing ones, become 0.
-type Category struct {
-	Name   string
-	Values []string // in alphabetical order
-}
-
-// Vocab is how many integers there are.
-func (c Category) Vocab() int { return len(c.Values) + 1 }
-
-// id is the integer of a value.
-func (c Category) id(v string) int {
-	if at, is := slices.BinarySearch(c.Values, v); is {
-		return at + 1
-	}
-	return 0
-}
-
-// Input is the name of the column as one of a net's inputs.
-func (c Category) Input() string {
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune("/* ", r) {
-			return '_'
-		}
-		return r
-	}, c.Name)
-}
+// tabular is the encoder as the package of rows has it.
+func (e *Encoder) tabular() *tabular.Encoder { return (*tabular.Encoder)(e) }
 
 // Encoder learns from the table how to encode it and others, with a column as the target; ""
 // for none. Columns of text that cannot be categories are errors.
@@ -89,7 +55,7 @@ func (t *Table) Encoder(target string) (*Encoder, error) {
 				return nil, t.errorf("target %s has the numbers %s and %s only: want classes, which are text: make it text with Categorical(%[1]q)", target, shortest(two[0]), shortest(two[1]))
 			}
 		case c.Text != nil:
-			k := Category{c.Name, l}
+			k := Category{Name: c.Name, Values: l}
 			if other := inputs[k.Input()]; other != "" {
 				return nil, t.errorf("columns %s and %s are both the input %q: want names that differ without spaces, / and *", other, c.Name, k.Input())
 			}
@@ -170,7 +136,7 @@ func (c *Column) number(i int) float64 {
 	case c.missing(i):
 		return missing
 	case c.Times != nil:
-		return float64(c.Times[i].Unix())/86400 + float64(c.Times[i].Nanosecond())/86400e9
+		return tabular.Days(c.Times[i])
 	}
 	return c.Numbers[i]
 }
@@ -239,11 +205,9 @@ func (c *Column) empty() bool { return c.first() < 0 }
 
 // Width is how many numbers X has for each example, if all columns become numbers.
 func (e *Encoder) Width() int {
-	width := len(e.Numbers)
-	for _, c := range e.Categories {
-		width += len(c.Values)
-	}
-	return width
+	all := *e.tabular()
+	all.OneHot = true
+	return all.Width()
 }
 
 // Encode makes examples of a table with the same columns; the target may be absent, for
@@ -254,63 +218,66 @@ func (e *Encoder) Encode(t *Table) (Examples, error) {
 	if err := t.check(); err != nil {
 		return x, err
 	}
-	width := len(e.Numbers)
-	if e.OneHot {
-		width = e.Width()
-	}
-	numbers := make([]float32, t.Len()*width)
+	numbers, categories := make([]*Column, len(e.Numbers)), make([]*Column, len(e.Categories))
+	var err error
 	for k, n := range e.Numbers {
 		kind := "numbers"
 		if n.Times {
 			kind = "times"
 		}
-		c, err := e.column(t, n.Name, kind)
-		if err != nil {
+		if numbers[k], err = e.column(t, n.Name, kind); err != nil {
 			return x, err
 		}
+	}
+	for k, c := range e.Categories {
+		if categories[k], err = e.column(t, c.Name, "text"); err != nil {
+			return x, err
+		}
+	}
+	inputs, err := e.tabular().Arrays(t.Len(), func(k, row int) (float64, error) {
+		c := numbers[k]
 		if c.Kind() == "text" { // all are missing
-			continue
+			return missing, nil
 		}
-		for i := range t.Len() {
-			v := (c.number(i) - n.Mean) / n.Deviation
-			if math.IsNaN(v) {
-				v = 0
-			}
-			if math.Abs(v) > math.MaxFloat32 {
-				return x, t.wrong(c, i, shortest(c.number(i)), "a number of at most 3e38, or nothing")
-			}
-			numbers[i*width+k] = float32(v)
+		v := c.number(row)
+		if math.Abs(e.Numbers[k].Scaled(v)) > math.MaxFloat32 {
+			return 0, t.wrong(c, row, shortest(v), "a number of at most 3e38, or nothing")
 		}
+		return v, nil
+	}, func(k, row int) (int32, error) { return e.Categories[k].ID(categories[k].Text[row]), nil })
+	if err != nil {
+		return x, err
 	}
-	in, at := Inputs{}, len(e.Numbers)
-	for _, k := range e.Categories {
-		c, err := e.column(t, k.Name, "text")
-		if err != nil {
-			return x, err
-		}
-		ids := make([]int32, t.Len())
-		for i, v := range c.Text {
-			ids[i] = int32(k.id(v))
-			if e.OneHot && ids[i] > 0 {
-				numbers[i*width+at+int(ids[i])-1] = 1
-			}
-		}
-		at += len(k.Values)
-		in[k.Input()] = ids
-	}
-	x.X = Array{[]int{t.Len(), width}, numbers}
-	if len(in) > 0 && !e.OneHot {
-		if width > 0 {
-			in["numbers"] = x.X
-		}
-		x.X = in
-	}
+	own := *e // what a user changes later is not what these examples are
+	x.Encoder, x.X = &own, own.named(inputs, t.Len())
 	if t.Column(e.Target) == nil {
 		return x, nil
 	}
-	var err error
 	x.Y, err = e.targets(t)
 	return x, err
+}
+
+// named is Examples.X of the inputs of so many examples.
+func (e *Encoder) named(inputs map[string]any, examples int) any {
+	for name, flat := range inputs {
+		if numbers, is := flat.([]float32); is {
+			inputs[name] = Array{[]int{examples, e.tabular().Width()}, numbers}
+		}
+	}
+	if x, is := inputs["x"].(Array); is {
+		return x
+	}
+	return Inputs(inputs)
+}
+
+// EncodeRows is Encode of rows, for predictions. A value that the encoder's table did not have is
+// an error here.
+func (e *Encoder) EncodeRows(rows ...Row) (Examples, error) {
+	inputs, err := e.tabular().Inputs(rows)
+	if err != nil {
+		return Examples{}, fmt.Errorf("data: %w", err)
+	}
+	return Examples{N: len(rows), X: e.named(inputs, len(rows)), Encoder: e}, nil
 }
 
 // targets are the labels, or the numbers.

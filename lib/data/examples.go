@@ -22,6 +22,10 @@ type Examples struct {
 	// N is how many examples there are. It may be left out where X is nested, or a net says
 	// how large an example is.
 	N int
+	// Encoder is how X and Y were made of rows, or has the names of Y's classes. A net keeps that
+	// of the examples that it was last trained on: then Predict takes rows and names classes, and
+	// Export writes it. nil: X and Y are numbers as they are.
+	Encoder *Encoder
 }
 
 // Inputs are the examples of a net with several inputs, each in the form of Examples.X.

@@ -105,7 +105,7 @@ func (s *ImageSet) read(f folder) (Examples, error) {
 		}
 		return err
 	})
-	return Examples{N: len(f.files), X: Array{[]int{len(f.files), s.Height, s.Width, s.Channels}, pixels}, Y: f.labels}, err
+	return Examples{N: len(f.files), X: Array{[]int{len(f.files), s.Height, s.Width, s.Channels}, pixels}, Y: f.labels, Encoder: &Encoder{Classes: f.classes}}, err
 }
 
 // decode reads an image, as it is to be seen.

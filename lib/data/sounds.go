@@ -115,7 +115,7 @@ func (o Sounds) read(f folder, s *SoundSet) (Examples, error) {
 	for i, sound := range all {
 		copy(x[i*size:(i+1)*size], sound.Samples)
 	}
-	return Examples{N: len(all), X: Array{[]int{len(all), s.Samples, s.Channels}, x}, Y: f.labels}, nil
+	return Examples{N: len(all), X: Array{[]int{len(all), s.Samples, s.Channels}, x}, Y: f.labels, Encoder: &Encoder{Classes: f.classes}}, nil
 }
 
 // like is the sound with so many channels, and at a rate.

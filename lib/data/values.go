@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"gaiden/lib/portable/tabular"
 )
 
 // How text becomes numbers and times.
@@ -15,12 +17,7 @@ import (
 var missing = math.NaN()
 
 // shortest is a number as it would be written.
-func shortest(x float64) string {
-	if math.Abs(x) >= 1e15 || x != 0 && math.Abs(x) < 1e-4 {
-		return strconv.FormatFloat(x, 'g', 6, 64)
-	}
-	return strconv.FormatFloat(x, 'f', -1, 64)
-}
+func shortest(x float64) string { return tabular.Number(x) }
 
 // number is a value as a number. Integers that no float64 has exactly are none.
 func (o CSV) number(v string) (float64, bool) {
@@ -73,14 +70,11 @@ func (o CSV) numbers(c *Column) bool {
 	return some
 }
 
-// layouts are the forms of times that mean one thing only.
-var layouts = []string{"2006-01-02", "2006-01-02 15:04:05", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04", "2006-01-02T15:04", "2006/01/02", "02.01.2006", "02.01.2006 15:04", "02.01.2006 15:04:05"}
-
 func (o CSV) forms() []string {
 	if o.Time != "" {
 		return []string{o.Time}
 	}
-	return layouts
+	return tabular.TimeForms
 }
 
 // times makes the column times, if all values are, in one form.

@@ -37,6 +37,9 @@ func (n *Net) attach(ctx context.Context) error {
 	if _, is := there[inputName]; is || n.inferred {
 		n.arrayCount++
 	}
+	if _, n.encoded = there[encoderName]; n.encoded {
+		n.arrayCount++
+	}
 	missing := n.incomplete(there)
 	if n.readOnly {
 		return missing
@@ -100,7 +103,7 @@ func (n *Net) differences(there map[string]wire.Type) (stale []string, err error
 		}
 		wrong.Differences = append(wrong.Differences, fmt.Sprintf("%s is %s, want %s", v.name, got, typeOf(v.shape)))
 	}
-	known := map[string]bool{"rng": true, inputName: true}
+	known := map[string]bool{"rng": true, inputName: true, encoderName: true}
 	for _, s := range n.layout.all() {
 		known[s.name] = true
 	}

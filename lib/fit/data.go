@@ -12,17 +12,20 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 
+	"gaiden/lib/data"
 	"gaiden/lib/engine/wire"
 	"gaiden/lib/session"
 )
 
-// Set is a set of examples in the session: data/<name>/x, y and v, and dims where an example
+// Set is a set of examples in the session: data/<name>/x, y and v, encoder.json, and dims where an example
 // of its only input has several dimensions.
 type Set struct {
 	Name   string
 	N      int     // examples
 	Fresh  bool    // uploaded just now, not found
 	Labels []int32 // targets that are labels; nil for others
+	// Encoder is how the examples were made, as Data says; nil: not known.
+	Encoder *data.Encoder
 
 	arrays []setArray // x or one for each input, by name, then y and v where they are
 	size   int        // numbers an example, of all inputs
@@ -76,6 +79,9 @@ func (n *Net) Upload(name string, d Data) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Encoder, err = n.encoderOf(d, s); err != nil {
+		return nil, err
+	}
 	if len(d.V) > 0 && n.config.Step == nil && slices.Max(d.V) == 0 { // a part of a stream may be so
 		return nil, fmt.Errorf("fit: %s: every weight in V is 0: want some that count", name)
 	}
@@ -88,7 +94,9 @@ func (n *Net) Upload(name string, d Data) (*Set, error) {
 		a, err := n.session.Array("data/" + name + "/sum")
 		if err == nil && a.Values(there[:]) == nil && there == sum {
 			old.Labels, old.counted, old.low, old.high, old.rounding = s.Labels, s.counted, s.low, s.high, s.rounding
-			return n.remember(old), n.keepDims(s)
+			there := old.Encoder
+			old.Encoder = s.Encoder
+			return n.remember(old), cmp.Or(n.keepDims(s), bindEncoder(n.session, "data/"+name+"/"+encoderName, there, s.Encoder))
 		}
 	}
 	if err := n.put(s, sum); err != nil {
@@ -112,6 +120,13 @@ func (n *Net) put(s *Set, sum [sha256.Size]byte) error {
 	if len(s.dims) > 1 {
 		all = append(all, s.dimsArray())
 	}
+	if s.Encoder != nil {
+		e, err := encoderArray(s.Encoder)
+		if err != nil {
+			return fmt.Errorf("fit: %s: encoder: %w", s.Name, err)
+		}
+		all = append(all, e)
+	}
 	for i := range all {
 		a := &all[i]
 		if a.flat == nil { // SameX
@@ -125,7 +140,7 @@ func (n *Net) put(s *Set, sum [sha256.Size]byte) error {
 	s.arrays = all[:len(s.arrays)]
 	for _, a := range there { // of other data, and not of sets whose names begin alike
 		part := setArray{name: strings.TrimPrefix(a.Name, prefix)}
-		if (part.isInput() || part.name == "y" || part.name == "v" || part.name == dimsName) && !slices.Contains(names, a.Name) {
+		if (part.isInput() || part.name == "y" || part.name == "v" || part.name == dimsName || part.name == encoderName) && !slices.Contains(names, a.Name) {
 			remove = append(remove, a.Name)
 		}
 	}
@@ -292,6 +307,11 @@ func findSet(of *session.Session, name string) (*Set, error) {
 			s.positions = shape.Size() / d[0]
 		case part.name == "y":
 			s.targets = d[1]
+		case part.name == encoderName:
+			if s.Encoder, err = encoderIn(b); err != nil {
+				return nil, fmt.Errorf("fit: encoder of %s: %w", name, err)
+			}
+			continue
 		case part.name != "v":
 			continue
 		}

@@ -53,6 +53,9 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	if err := b.build(); err != nil {
 		return nil, err
 	}
+	if err := n.learnsFrom(data); err != nil {
+		return nil, err
+	}
 	if _, err := n.session.StartJob(b.job); err != nil {
 		return nil, err
 	}

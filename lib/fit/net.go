@@ -60,6 +60,7 @@ type attachment struct {
 	readOnly   bool // another program's: its arrays are neither created nor removed
 	arrayCount int  // of the net, in the session
 	inferred   bool // the model's Input is that of examples, not the user's
+	encoded    bool // the session has the encoder of its examples
 	layout     layout
 }
 

@@ -15,7 +15,8 @@ import (
 	"gaiden/lib/session"
 )
 
-// Predict runs the net on a set, on examples, or on what Data.X may be.
+// Predict runs the net on a set, on examples, or on what Data.X may be. A net that was trained on a
+// table takes rows, too: a *data.Table, a data.Row or several, such as {"age": 30, "port": "Oslo"}.
 func (n *Net) Predict(x any) (p *Prediction, err error) {
 	err = n.withExamples("Predict", x, func(ctx context.Context, s *Set) error {
 		p, err = n.predict(ctx, s)
@@ -31,6 +32,10 @@ func (n *Net) withExamples(name string, x any, do func(context.Context, *Set) er
 	defer n.mu.Unlock()
 	if d, is := x.(Data); is {
 		x = d.X
+	}
+	x, err := n.encode(x)
+	if err != nil {
+		return err
 	}
 	if err := n.infer(x); err != nil {
 		return err
@@ -98,7 +103,7 @@ func (n *Net) predict(ctx context.Context, s *Set) (*Prediction, error) {
 			result.Classes = append(result.Classes, int32(best))
 		}
 	}
-	return result, nil
+	return result, n.named(result)
 }
 
 // runRows runs a program of the net, such as predictProgram's, on size examples at a time. All

@@ -51,6 +51,9 @@ func (n *Net) Stream(name string, all iter.Seq2[Data, error], buffer int) (*Set,
 	if err != nil {
 		return nil, err
 	}
+	if s.Encoder, err = n.encoderOf(*first, s); err != nil {
+		return nil, err
+	}
 	s.stream = &stream{all: all}
 	s.Labels, s.Fresh = nil, true
 	return s.sized(buffer), nil

@@ -6,23 +6,34 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gomlx/compute/dtypes"
+
+	"gaiden/lib/portable/tabular"
 )
 
 // ParseInputs reads inputs for Predict from JSON, by their names: {"x": [[1, 2], [3, 4]]}. An
 // input is a list of examples, each of the input's shape or flat; or one example of that shape;
-// or all numbers in one list. The error is an *InputError.
+// or all numbers in one list. A net that was trained on a table takes rows, too: {"rows":
+// [{"age": 30, "port": "Oslo"}]}. The error is an *InputError.
 func (n *Net) ParseInputs(text []byte) ([]any, error) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, n.wrong("the inputs are no JSON object (%v): want a member for each of %s", err, n.Program.describe())
+		return nil, n.wrong("the inputs are no JSON object (%v): want %s", err, n.Program.wants())
+	}
+	if rows, is := n.rows(all); is {
+		var l []tabular.Row
+		if err := json.Unmarshal(rows, &l); err != nil {
+			return nil, n.wrong("rows: %v: want a list of objects, with %s", err, strings.Join(n.Program.Encoder.Columns(), ", "))
+		}
+		return n.Rows(l...)
 	}
 	var inputs []any
 	for _, a := range n.Program.Inputs {
 		raw, is := all[a.Name]
 		if !is {
-			return nil, n.wrong("there is no input %s: want %s", a.Name, n.Program.describe())
+			return nil, n.wrong("there is no input %s: want %s", a.Name, n.Program.wants())
 		}
 		delete(all, a.Name)
 		size, _ := a.size() // ParseProgram has checked it
@@ -41,9 +52,24 @@ func (n *Net) ParseInputs(text []byte) ([]any, error) {
 		}
 	}
 	for name := range all {
-		return nil, n.wrong("there is no input %q: want %s", name, n.Program.describe())
+		return nil, n.wrong("there is no input %q: want %s", name, n.Program.wants())
 	}
 	return inputs, nil
+}
+
+// rows are the rows among the members of a request, of a net that takes some.
+func (n *Net) rows(all map[string]json.RawMessage) (rows json.RawMessage, is bool) {
+	rows, is = all["rows"]
+	ids := slices.ContainsFunc(n.Program.Inputs, func(a Array) bool { return a.Name == "rows" }) && !bytes.Contains(rows, []byte("{"))
+	return rows, is && len(all) == 1 && n.Program.TakesRows() && !ids
+}
+
+// wants says what a request may have.
+func (p *Program) wants() string {
+	if p.TakesRows() {
+		return fmt.Sprintf(`"rows", a list of objects with %s; or %s`, strings.Join(p.Encoder.Columns(), ", "), p.describe())
+	}
+	return p.describe()
 }
 
 // list reads lists of numbers, in lists.

@@ -12,6 +12,8 @@ import (
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+
+	"gaiden/lib/portable/tabular"
 )
 
 // The files of an exported net.
@@ -187,6 +189,32 @@ func (n *Net) Predict(inputs ...any) ([]float32, error) {
 		from += size
 	}
 	return out[:examples*width], nil
+}
+
+// Rows are the inputs of rows, as the encoder of the net's training data makes them. The error is
+// an *InputError.
+func (n *Net) Rows(rows ...tabular.Row) (inputs []any, err error) {
+	if !n.Program.TakesRows() {
+		return nil, n.wrong("it was not trained on rows of a table: want %s", n.Program.describe())
+	}
+	all, err := n.Program.Encoder.Inputs(rows)
+	if err != nil {
+		return nil, n.wrong("%v", err)
+	}
+	for _, a := range n.Program.Inputs {
+		inputs = append(inputs, all[a.Name])
+	}
+	return inputs, nil
+}
+
+// Answers read what Predict returns: classes by name with their probabilities, or numbers in the
+// unit of the target. It is nil where the export says of neither.
+func (n *Net) Answers(outputs []float32) []tabular.Answer {
+	if n.Program.Reading == "" {
+		return nil
+	}
+	width, _ := n.Program.Output.size()
+	return n.Program.Encoder.Answers(n.Program.Reading, outputs, len(outputs)/width)
 }
 
 // Try predicts for one example of zeros, so that what cannot work fails early.

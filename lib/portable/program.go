@@ -18,10 +18,13 @@ package portable
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
+
+	"gaiden/lib/portable/tabular"
 )
 
 // Format is the version of program.json that this package reads.
@@ -40,6 +43,11 @@ type Program struct {
 	Weights []Array // in weights.safetensors
 	Ops     []Op
 	Result  int // number of the value that is returned
+
+	// Encoder says how rows of the net's data become its inputs, if it has columns, and what its
+	// classes are called; nil: that is not known. Reading is how it reads the output.
+	Encoder *tabular.Encoder `json:",omitempty"`
+	Reading tabular.Reading  `json:",omitempty"`
 }
 
 // Array describes an array. Its Type is a name of package dtypes, such as Float32.
@@ -92,8 +100,41 @@ func ParseProgram(b []byte) (*Program, error) {
 	if len(p.Inputs) == 0 {
 		return nil, fmt.Errorf("portable: program.json: no inputs: want at least one")
 	}
+	if err := p.encodes(); err != nil {
+		return nil, fmt.Errorf("portable: program.json: %w", err)
+	}
 	return p, nil
 }
+
+// encodes says whether the encoder and its reading are ones for the inputs and the output.
+func (p *Program) encodes() error {
+	if p.Encoder == nil {
+		if p.Reading != "" {
+			return fmt.Errorf("reading %q without an encoder", p.Reading)
+		}
+		return nil
+	}
+	width, _ := p.Output.size()
+	if one := p.Reading == tabular.Sigmoid || p.Reading == tabular.Scaled; one && width != 1 || p.Reading == tabular.Sigmoid && len(p.Encoder.Classes) != 2 {
+		return fmt.Errorf("reading %q of outputs %v with %d classes", p.Reading, p.Output.Dims, len(p.Encoder.Classes))
+	}
+	if !p.TakesRows() {
+		return nil
+	}
+	for name, size := range p.Encoder.Sizes() {
+		at := slices.IndexFunc(p.Inputs, func(a Array) bool { return a.Name == name })
+		if at < 0 || len(p.Inputs) != len(p.Encoder.Sizes()) {
+			return fmt.Errorf("the encoder makes the input %s, the net takes %s", name, p.describe())
+		}
+		if of, _ := p.Inputs[at].size(); of != size {
+			return fmt.Errorf("the encoder makes %d numbers of input %s, the net takes %v", size, name, p.Inputs[at].Dims)
+		}
+	}
+	return nil
+}
+
+// TakesRows says whether the net was trained on rows of a table, which its Encoder encodes.
+func (p *Program) TakesRows() bool { return p.Encoder != nil && len(p.Encoder.Columns()) > 0 }
 
 // size is the number of elements.
 func (a Array) size() (int, error) {

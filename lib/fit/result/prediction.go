@@ -13,6 +13,11 @@ type Prediction struct {
 	Classes []int32   // the most likely label of each example, or of each of its positions, when the net returns one number a class
 	Output  []float32 // what the net returned, row by row
 	Width   int       // numbers an example in Output
+
+	// Names are the names of Classes, and Values a target of numbers in its own unit, where the
+	// net was trained on examples with an encoder, such as those of tables and of folders.
+	Names  []string
+	Values []float64
 }
 
 // Row is what the net returned for example i.
@@ -24,7 +29,12 @@ func (p *Prediction) String() string {
 	if p.Width > 0 {
 		n = len(p.Output) / p.Width
 	}
-	if len(p.Classes) > 0 {
+	switch {
+	case len(p.Names) > 0:
+		return fmt.Sprintf("%d examples: classes %s", n, Brief(p.Names, 16))
+	case len(p.Values) > 0:
+		return fmt.Sprintf("%d examples: %s", n, Brief(p.Values, 8))
+	case len(p.Classes) > 0:
 		return fmt.Sprintf("%d examples: classes %s", n, Brief(p.Classes, 16))
 	}
 	return fmt.Sprintf("%d examples of %d numbers: %s", n, p.Width, Brief(p.Output, 8))
