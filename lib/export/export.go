@@ -14,6 +14,7 @@
 package export
 
 import (
+	"bytes"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gomlx/compute/dtypes"
 
@@ -35,6 +38,7 @@ import (
 	"gaiden/lib/models"
 	"gaiden/lib/portable"
 	"gaiden/lib/portable/record"
+	"gaiden/lib/portable/tabular"
 )
 
 // Variable is one of a net's variables.
@@ -50,7 +54,12 @@ type Net struct {
 	Narrow    bool // the session computes in 16 bits, so its answers are rounded
 	// Value is the value of a variable, a flat slice of its type.
 	Value    func(v Variable) (any, error)
-	Examples []any // of the function Examples
+	Examples []any // of the function Examples, or Rows encoded
+	// Encoder is that of the training data, nil where they had none; Reading is how it reads the
+	// output, Rows are what the function Rows made of it.
+	Encoder *tabular.Encoder
+	Reading tabular.Reading
+	Rows    []tabular.Row
 	// Predict is what the session computes for them.
 	Predict func() ([]float32, error)
 }
@@ -72,6 +81,7 @@ func Write(path string, n Net) error {
 		return err
 	}
 	p.Net, p.Space, p.Steps = n.Name, n.Space, n.Steps
+	p.Encoder, p.Reading = n.Encoder, n.Reading
 	weights, err := n.weights(p)
 	if err != nil {
 		return err
@@ -156,6 +166,9 @@ func (n Net) module(dir string, p *portable.Program, weights []any) error {
 			return err
 		}
 		rel := strings.TrimPrefix(path, "_module/")
+		if strings.HasPrefix(rel, "rows") && !p.TakesRows() || rel == "answers.go" && p.Encoder == nil {
+			return nil
+		}
 		text := []byte(n.fill(rel, names))
 		if rel = strings.TrimSuffix(rel, ".txt"); strings.HasSuffix(rel, ".go") {
 			if text, err = format.Source(text); err != nil {
@@ -168,14 +181,16 @@ func (n Net) module(dir string, p *portable.Program, weights []any) error {
 	if err != nil {
 		return err
 	}
-	sources, err := portable.Source.ReadDir(".")
-	if err != nil {
-		return err
-	}
-	for _, s := range sources {
-		if out["internal/portable/"+s.Name()], err = portable.Source.ReadFile(s.Name()); err != nil {
+	err = fs.WalkDir(portable.Source, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
 			return err
 		}
+		text, err := portable.Source.ReadFile(path)
+		out["internal/portable/"+path] = bytes.ReplaceAll(text, []byte(`"gaiden/lib/portable`), []byte(`"`+names["MODULE"]+"/internal/portable"))
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if out[portable.ProgramFile], err = json.Marshal(p); err != nil {
 		return err
@@ -183,6 +198,15 @@ func (n Net) module(dir string, p *portable.Program, weights []any) error {
 	answers, answerOf, err := n.answers(p)
 	if err != nil {
 		return err
+	}
+	if p.TakesRows() {
+		known := map[string]any{"rows": n.Rows}
+		if p.Reading != "" {
+			known["answers"] = n.Encoder.Answers(n.Reading, answerOf[len(answerOf)-1].([]float32), count)
+		}
+		if out["testdata/rows.json"], err = json.MarshalIndent(known, "", "\t"); err != nil {
+			return err
+		}
 	}
 	return place(dir, func(staged string) error {
 		for name, b := range out {
@@ -203,6 +227,9 @@ func (n Net) module(dir string, p *portable.Program, weights []any) error {
 		return writeArrays(filepath.Join(staged, portable.WeightsFile), p.Weights, weights)
 	})
 }
+
+// optional are the files of nets whose training data had an encoder.
+var optional = []string{"answers.go", "rows.go", "rows_test.go", "testdata/rows.json"}
 
 // place makes a directory by write, or replaces files of one. Until everything is written, the
 // directory is as it was.
@@ -227,6 +254,11 @@ func place(dir string, write func(staged string) error) error {
 	}
 	if fresh {
 		return errors.Join(os.Chmod(staged, 0o755), os.Rename(staged, dir))
+	}
+	for _, name := range optional { // of an earlier export
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return filepath.WalkDir(staged, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -300,6 +332,33 @@ func Examples(m models.Net) (flats []any) {
 	return flats
 }
 
+// Rows are random ones for the known answers of a net that takes rows, the last with values that
+// are not known.
+func Rows(e *tabular.Encoder) (rows []tabular.Row) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range count {
+		row := tabular.Row{}
+		for k, c := range e.Numbers {
+			x := c.Mean + c.Deviation*random.NormFloat64()
+			switch {
+			case i == count-1 && k == 0:
+				row[c.Name] = nil
+			case c.Times:
+				row[c.Name] = time.Unix(int64(x*86400), 0).UTC().Format(time.DateTime)
+			default:
+				row[c.Name], _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+			}
+		}
+		for k, c := range e.Categories {
+			if row[c.Name] = nil; len(c.Values) > 0 && (i < count-1 || k > 0) {
+				row[c.Name] = c.Values[random.IntN(len(c.Values))]
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
 // answers are the examples and what the session computes for them.
 func (n Net) answers(p *portable.Program) (arrays []portable.Array, flats []any, err error) {
 	y, err := n.Predict()
@@ -346,14 +405,47 @@ func (n Net) names(p *portable.Program) map[string]string {
 	if n.Narrow {
 		tolerance = "5e-2 // Gaiden's session computed in 16 bits"
 	}
-	return map[string]string{"PARAMETERS": strings.Join(params, ", "), "INPUTSTEXT": strings.Join(about, "\n// "),
+	call, note, files, columns := fmt.Sprintf("out, err := %s.Predict(%s)", name, strings.Join(inputs, ", ")), "", "", ""
+	if p.Encoder != nil {
+		files = "| answers.go | `Answers` reads what `Predict` returns |\n"
+	}
+	if p.TakesRows() {
+		row := map[string]any{}
+		for column, value := range n.Rows[0] {
+			row[column] = value
+		}
+		text, _ := json.Marshal(row) // of texts and finite numbers
+		call = fmt.Sprintf("answers, err := %s.PredictRows(%[1]s.Row%s)", name, text)
+		example = []string{strings.ReplaceAll(fmt.Sprintf(`"rows": [%s]`, text), "'", `\u0027`)}
+		note = "A row has a value for each column of the table that the net was trained on, `nil` where it is not known. It is encoded as the training data were. `Predict` takes rows that are encoded already.\n\n"
+		files = "| rows.go | `PredictRows` |\n" + files
+		columns = strings.Join(columnsText(p.Encoder), "\n//")
+	}
+	answer := map[tabular.Reading]string{tabular.Softmax: "its Class, and the Probabilities of all classes", tabular.Sigmoid: "its Class, and the Probabilities of both classes",
+		tabular.Largest: "its Class", tabular.Scaled: "its Value, in the unit of the training data", "": "its Output"}[p.Reading]
+	return map[string]string{"CALL": call, "NOTE": note, "FILES": files, "COLUMNS": columns, "ANSWERTEXT": answer, "PARAMETERS": strings.Join(params, ", "), "INPUTSTEXT": strings.Join(about, "\n// "),
 		"INPUTS": strings.Join(inputs, ", "), "OUTPUTDIMS": fmt.Sprint(p.Output.Dims), "OUTPUT": fmt.Sprint(size), "STEPS": fmt.Sprint(n.Steps),
 		"TOLERANCE": tolerance, "NAME": name, "MODULE": "example.com/" + name, // without a dot it could be a package of Go's own
 		"NET": n.Name, "EXAMPLE": "{" + strings.Join(example, ", ") + "}"}
 }
 
+// columnsText says what each column of a row is, a line each.
+func columnsText(e *tabular.Encoder) (l []string) {
+	for _, c := range e.Numbers {
+		kind := "a number"
+		if c.Times {
+			kind = "a time, such as 2024-12-31"
+		}
+		l = append(l, fmt.Sprintf("\t%q\t%s", c.Name, kind))
+	}
+	for _, c := range e.Categories {
+		l = append(l, fmt.Sprintf("\t%q\t%s", c.Name, c.List()))
+	}
+	return l
+}
+
 // order has the words, those that have others in them first.
-var order = []string{"PARAMETERS", "INPUTSTEXT", "INPUTS", "OUTPUTDIMS", "OUTPUT", "STEPS", "TOLERANCE", "MODULE", "EXAMPLE", "NAME", "NET"}
+var order = []string{"CALL", "NOTE", "FILES", "COLUMNS", "ANSWERTEXT", "PARAMETERS", "INPUTSTEXT", "INPUTS", "OUTPUTDIMS", "OUTPUT", "STEPS", "TOLERANCE", "MODULE", "EXAMPLE", "NAME", "NET"}
 
 // fill is a file of the module.
 func (n Net) fill(file string, names map[string]string) string {

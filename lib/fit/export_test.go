@@ -19,20 +19,39 @@ import (
 	"gaiden/lib/session"
 )
 
-// TestExportModule builds an exported module and runs its test, offline, outside of Gaiden.
+// TestExportModule builds the exported module of a net of tables and runs its tests, offline,
+// outside of Gaiden, and once more after the net has been trained on arrays.
 func TestExportModule(t *testing.T) {
 	t.Parallel()
-	n := attachExported(t, open(t), "fmt", exportedNets["joint"], Config{FirstLook: true}) // a name of Go's own
+	n := tableNet(t, open(t), "fmt") // a name of Go's own
 	dir := filepath.Join(t.TempDir(), "words")
-	if err := n.Export(dir); err != nil {
-		t.Fatal(err)
+	export := func(d Data) {
+		t.Helper()
+		_, err := n.Fit(load(t, n, "table", d), Train{Batch: 8, Quiet: true})
+		if err == nil {
+			err = n.Export(dir)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	cmd := exec.Command("go", "test", "-vet=all", "./...")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOMLX_BACKEND=")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "ok") {
-		t.Fatalf("%v\n%s", err, out)
+	run := func(stdin, want string, args ...string) {
+		t.Helper()
+		cmd := exec.Command("go", args...)
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly", "GOWORK=off", "GOMLX_BACKEND=")
+		if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), want) || strings.Contains(string(out), "FAIL") {
+			t.Fatalf("%v\n%s: want %q", err, out, want)
+		}
 	}
+	d := must(encoderOf("survived", false).Encode(passengers()))
+	export(d)
+	run("", "ok", "test", "-vet=all", "./...")
+	run(`{"rows": [{"port": "Oslo", "class": 2, "age": 30, "name": "Jo"}]}`, `{"class":"`, "run", "./cmd/predict")
+	run(`{"rows": [{"port": "Osl", "class": 2, "age": 30}]}`, `row 1: port is "Osl": want one of "Bergen", "Oslo"`, "run", "./cmd/predict")
+	d.Encoder = nil
+	export(d)
+	run("", "ok", "test", "-vet=all", "./...")
 }
 
 // exportedNets are nets whose variables, inputs or layers are special for training; package export

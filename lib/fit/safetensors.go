@@ -1,15 +1,17 @@
 package fit
 
 import (
+	"encoding/json"
 	"fmt"
 
+	"gaiden/lib/data"
 	"gaiden/lib/engine/files"
 	"gaiden/lib/fit/statedict"
 	"gaiden/lib/weights"
 )
 
-// SaveWeights writes the variables as Evaluate uses them to a safetensors file, with
-// PyTorch's names and layouts or a map's. What PyTorch has no module for keeps its name and layout,
+// SaveWeights writes the variables as Evaluate uses them, and the net's Encoder, to a safetensors
+// file, with PyTorch's names and layouts or a map's. What PyTorch has no module for keeps its name and layout,
 // such as hidden/weights [in out]: what a Function or a layer of your own makes, SpectralNorm, a
 // Bidirectional of anything but LSTM, GRU and RNN.
 func (n *Net) SaveWeights(path string, how ...weights.Map) error {
@@ -33,12 +35,24 @@ func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	if err != nil {
 		return err
 	}
+	if n.encoded && n.whole == nil {
+		e, err := n.encoder()
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("fit: %s: encoder: %w", n.name, err)
+		}
+		of.Metadata[encoderKey] = string(text)
+	}
 	return of.Save(path, all, how...)
 }
 
 // LoadWeights reads the variables from what SaveWeights, PyTorch or Hugging Face wrote: a file,
 // the index of several, or a directory. A map says what other names there are, and what to
-// read. If an array does not fit, the net stays as it is. The optimizer's state is reset.
+// read. If an array does not fit, the net stays as it is. The optimizer's state is reset. Without
+// a map, the net gets the Encoder that SaveWeights wrote.
 func (n *Net) LoadWeights(path string, how ...weights.Map) (weights.Table, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,8 +71,19 @@ func (n *Net) LoadWeights(path string, how ...weights.Map) (weights.Table, error
 	if err := n.setWeights(all); err != nil {
 		return none, err
 	}
-	return table, nil
+	text := of.Metadata[encoderKey]
+	if text == "" || len(how) > 0 || n.whole != nil { // with a map, the file may be another net's
+		return table, nil
+	}
+	e := &data.Encoder{}
+	if err := json.Unmarshal([]byte(text), e); err != nil {
+		return table, fmt.Errorf("fit: %s: load %s: encoder: %w", n.name, path, err)
+	}
+	return table, n.setEncoder(e)
 }
+
+// encoderKey is the metadata of a file of weights with the net's encoder.
+const encoderKey = "encoder"
 
 // stateDict is what a file of weights is read and written by.
 func (n *Net) stateDict() (of statedict.Net, err error) {
@@ -66,7 +91,7 @@ func (n *Net) stateDict() (of statedict.Net, err error) {
 	if err != nil {
 		return of, err
 	}
-	of = statedict.Net{Name: n.name, Model: n.model, Layers: s.Layers}
+	of = statedict.Net{Name: n.name, Model: n.model, Layers: s.Layers, Metadata: map[string]string{}}
 	for _, v := range n.floats() {
 		of.Variables = append(of.Variables, statedict.Variable{Name: v.name, Dims: v.shape.Dimensions})
 	}

@@ -208,9 +208,9 @@ func (n *Net) Rows(rows ...tabular.Row) (inputs []any, err error) {
 }
 
 // Answers read what Predict returns: classes by name with their probabilities, or numbers in the
-// unit of the target. It is nil where the export says of neither.
+// unit of the target, as Program.Reading says. It is nil for a net without an encoder.
 func (n *Net) Answers(outputs []float32) []tabular.Answer {
-	if n.Program.Reading == "" {
+	if n.Program.Encoder == nil {
 		return nil
 	}
 	width, _ := n.Program.Output.size()

@@ -1,6 +1,6 @@
 // Package NAME predicts with the net NET, which was trained with Gaiden for STEPS steps.
 //
-//	out, err := NAME.Predict(INPUTS)
+//	CALL
 //
 // INPUTSTEXT
 // The result has OUTPUT numbers for each example, one after another: shape OUTPUTDIMS.

@@ -11,6 +11,7 @@ package statedict
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,6 +29,9 @@ type Net struct {
 	Model     models.Net
 	Layers    []*models.Built // of its summary
 	Variables []Variable      // those that are kept
+
+	// Metadata is texts that Save writes to the file, and to which Load adds the file's.
+	Metadata map[string]string
 }
 
 // Variable is one of a net's.
@@ -46,7 +50,7 @@ func (n Net) Save(path string, all []result.Tensor, how ...weights.Map) error {
 		all = merged(all, n.Model.LoRA.Scale())
 	}
 	if all, err = rules.out(all); err == nil {
-		err = writeTensors(path, all)
+		err = writeTensors(path, all, n.Metadata)
 	}
 	if err != nil {
 		return fmt.Errorf("fit: %s: save: %w", n.Name, err)
@@ -63,6 +67,9 @@ func (n Net) Load(path string, how ...weights.Map) ([]result.Tensor, weights.Tab
 		return nil, none, fmt.Errorf("fit: %s: load %s: %w", n.Name, path, err)
 	}
 	defer c.Close()
+	if n.Metadata != nil && len(c.Tensors) > 0 {
+		maps.Copy(n.Metadata, c.Metadata(0))
+	}
 	rules, err := n.rules(how)
 	if err != nil {
 		return nil, none, err
@@ -116,8 +123,9 @@ func merged(all []result.Tensor, scale float64) (l []result.Tensor) {
 const orderKey = "order"
 
 // writeTensors writes a safetensors file.
-func writeTensors(path string, all []result.Tensor) error {
+func writeTensors(path string, all []result.Tensor, about map[string]string) error {
 	h := &safetensors.Header{Metadata: map[string]string{"format": "pt", orderKey: "pt"}} // Hugging Face's libraries want to know the format
+	maps.Copy(h.Metadata, about)
 	data := map[string][]float32{}
 	for _, t := range all {
 		h.Tensors = append(h.Tensors, safetensors.Tensor{Name: t.Name, DType: "F32", Shape: t.Dims})

@@ -205,14 +205,14 @@ func (e *Encoder) Inputs(rows []Row) (map[string]any, error) {
 		text, is := textOf(v)
 		id := c.ID(text)
 		if !is || id == 0 && text != "" {
-			return 0, wrong(c.Name, row, v, c.list())
+			return 0, wrong(c.Name, row, v, c.List())
 		}
 		return id, nil
 	})
 }
 
-// list says which values there are.
-func (c Category) list() string {
+// List says which values there are.
+func (c Category) List() string {
 	const most = 12
 	l := make([]string, min(len(c.Values), most))
 	for i := range l {

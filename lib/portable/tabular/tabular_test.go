@@ -76,7 +76,7 @@ func TestInputs(t *testing.T) {
 	for i := range 1000 {
 		many.Values = append(many.Values, fmt.Sprint(1000+i))
 	}
-	if l := many.list(); !strings.HasSuffix(l, `"1011" … and 988 more that the training rows had`) {
+	if l := many.List(); !strings.HasSuffix(l, `"1011" … and 988 more that the training rows had`) {
 		t.Errorf("got %s", l)
 	}
 }

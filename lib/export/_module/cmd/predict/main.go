@@ -1,8 +1,10 @@
-// Command predict reads inputs as JSON, such as {"x": [[1, 2], [3, 4]]}, and prints what the net
-// gives for each example, a line each.
+// Command predict reads inputs as JSON and prints what the net gives for each example, a line each:
+//
+//	echo 'EXAMPLE' | go run ./cmd/predict
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -33,7 +35,16 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	answers := net.Answers(out)
 	for i := range n {
+		if net.Program.Reading != "" {
+			text, err := json.Marshal(answers[i])
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println(string(text))
+			continue
+		}
 		fmt.Println(out[i*len(out)/n : (i+1)*len(out)/n])
 	}
 }
