@@ -20,7 +20,7 @@ import (
 //	package: imported, imported…   reason
 const picture = `
 lib/sysinfo:                                                      plain data
-lib/data:                                                         plain data, from files
+lib/data: lib/portable/tabular                                    plain data, from files; an encoder's rows are those of exported nets
 lib/data/arrow: lib/data                                          another format of files: a table comes out
 lib/data/parquet: lib/data                                        another format of files: a table comes out
 lib/data/datatest: lib/data                                       files of tests
@@ -69,10 +69,11 @@ lib/runs: lib/engine/files, lib/fit/result, lib/tensorboard       histories in, 
 lib/fit/step: lib/models, lib/session                            steps of your own, as they are written
 lib/fit/statedict: lib/models, lib/weights, lib/fit/result, lib/engine/safetensors  files of weights, with PyTorch's names and layouts or a map's
 lib/fit/phases: lib/engine/hlo, lib/session                      runs the programs of a step one by one
-lib/portable:                                                     runs exported nets, which carry its source with them
+lib/portable: lib/portable/tabular                                runs exported nets, which carry its source with them
+lib/portable/tabular:                                             rows of values in, numbers out and back; exported nets carry its source
 lib/portable/record: lib/engine/hlo, lib/models, lib/portable     writes a net's calls down; hlo infers the shapes
-lib/export: lib/engine/files, lib/engine/safetensors, lib/models, lib/portable, lib/portable/record  writes nets for use without Gaiden
-lib/fit: lib/fit/statedict, lib/runs, lib/sysinfo, lib/export, lib/weights, lib/data, lib/gradient, lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/sampling, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
+lib/export: lib/engine/files, lib/engine/safetensors, lib/models, lib/portable, lib/portable/record, lib/portable/tabular  writes nets for use without Gaiden
+lib/fit: lib/fit/statedict, lib/portable/tabular, lib/runs, lib/sysinfo, lib/export, lib/weights, lib/data, lib/gradient, lib/fit/phases, lib/fit/step, lib/fit/result, lib/timing/units, lib/elementwise, lib/elementwise/gomlx, lib/optim, lib/session, lib/losses, lib/metrics, lib/sampling, lib/lower, lib/lower/plan, lib/lower/xla, lib/engine/files, lib/engine/sealed, lib/models, lib/engine/safetensors, lib/engine/hlo, lib/engine/wire, lib/engine/triton/kernels, lib/fused, lib/fused/tiling  training: nets become programs of the session; on a GPU an epoch's steps are written with fused kernels
 lib/hub: lib/data, lib/engine/safetensors, lib/models, lib/weights          reads pretrained models: nets and names of arrays come out
 lib/onnx: lib/models                                              reads another format of models: a net comes out
 lib/search: lib/engine/interrupt, lib/fit, lib/fit/result, lib/optim, lib/session, lib/timing/units       trains with many settings and parts of a set; on top of fit

@@ -21,9 +21,9 @@ const SameX = data.SameX // targets are the examples
 // What comes back, of package result: go doc gaiden/lib/fit/result.History lists fields and methods.
 
 type (
-	// Control is what OnEpoch and OnStep get: see [result.Control] for its fields, and its method Stop.
+	// Control is what OnEpoch and OnStep get: see [result.Control].
 	Control = result.Control
-	// History is the record of a training: see [result.History] for its fields and methods.
+	// History is the record of a training: see [result.History].
 	History = result.History
 	Epoch   = result.Epoch
 	// Score is how well a net does on a set: see [result.Score].

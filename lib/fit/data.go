@@ -17,15 +17,13 @@ import (
 	"gaiden/lib/session"
 )
 
-// Set is a set of examples in the session: data/<name>/x, y and v, encoder.json, and dims where an example
-// of its only input has several dimensions.
+// Set is a set of examples in the session, in arrays such as data/<name>/x and y.
 type Set struct {
-	Name   string
-	N      int     // examples
-	Fresh  bool    // uploaded just now, not found
-	Labels []int32 // targets that are labels; nil for others
-	// Encoder is how the examples were made, as Data says; nil: not known.
-	Encoder *data.Encoder
+	Name    string
+	N       int           // examples
+	Fresh   bool          // uploaded just now, not found
+	Labels  []int32       // targets that are labels; nil for others
+	Encoder *data.Encoder // of Data
 
 	arrays []setArray // x or one for each input, by name, then y and v where they are
 	size   int        // numbers an example, of all inputs
@@ -198,8 +196,7 @@ func readDims(of *session.Session, name string) (all []int, err error) {
 	return all, nil
 }
 
-// Data returns a set that is in the session. A net without an Input takes the dimensions of an
-// example from it.
+// Data returns a set of the session; a net without an Input takes its shape.
 func (n *Net) Data(name string) (*Set, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -24,8 +24,7 @@ import (
 // encoderName is an array of a set or of a net with its encoder, as JSON.
 const encoderName = "encoder.json"
 
-// Encoder is that of the examples that the net was last trained on: how rows become its inputs,
-// and the names of its classes. It is in the session, as the weights are.
+// Encoder is that of the set that the net was last trained on.
 func (n *Net) Encoder() (*data.Encoder, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -17,9 +17,8 @@ import (
 	"gaiden/lib/session"
 )
 
-// FitJob is Fit as a job of the session, with the net's name: it continues when the cell
-// or the kernel ends, and after a crash from the last snapshot. A job has no OnEpoch, OnStep,
-// Progress and Log: see [Job.Follow].
+// FitJob is Fit, without OnEpoch, OnStep, Progress and Log, as a job of the session with the net's
+// name: it continues when the cell or the kernel ends, and after a crash from the last snapshot.
 func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	ctx := n.Context()
 	n.mu.Lock()

@@ -179,7 +179,7 @@ func (n *Net) Model() models.Net { return n.model }
 // Config is what the net was made with, its defaults filled in.
 func (n *Net) Config() Config { return n.config }
 
-// Summary describes the net as Keras does. What optim.Groups has frozen counts as not trainable.
+// Summary describes the net as Keras does; what is frozen is not trainable.
 func (n *Net) Summary() (models.Summary, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

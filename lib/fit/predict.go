@@ -15,8 +15,8 @@ import (
 	"gaiden/lib/session"
 )
 
-// Predict runs the net on a set, on examples, or on what Data.X may be. A net that was trained on a
-// table takes rows, too: a *data.Table, a data.Row or several, such as {"age": 30, "port": "Oslo"}.
+// Predict runs the net on a set, on examples, on what Data.X may be, or on rows of the table that
+// it was trained on: *data.Table, data.Row, []data.Row.
 func (n *Net) Predict(x any) (p *Prediction, err error) {
 	err = n.withExamples("Predict", x, func(ctx context.Context, s *Set) error {
 		p, err = n.predict(ctx, s)

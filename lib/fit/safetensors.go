@@ -10,9 +10,9 @@ import (
 	"gaiden/lib/weights"
 )
 
-// SaveWeights writes the variables as Evaluate uses them, and the net's Encoder, to a safetensors
-// file, with PyTorch's names and layouts or a map's. What PyTorch has no module for keeps its name and layout,
-// such as hidden/weights [in out]: what a Function or a layer of your own makes, SpectralNorm, a
+// SaveWeights writes the variables as Evaluate uses them, and the Encoder, to a safetensors file,
+// with PyTorch's names and layouts or a map's. What PyTorch has no module for keeps its own, such as
+// hidden/weights [in out]: what a Function or a layer of your own makes, SpectralNorm, a
 // Bidirectional of anything but LSTM, GRU and RNN.
 func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	n.mu.Lock()
@@ -49,10 +49,9 @@ func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 	return of.Save(path, all, how...)
 }
 
-// LoadWeights reads the variables from what SaveWeights, PyTorch or Hugging Face wrote: a file,
-// the index of several, or a directory. A map says what other names there are, and what to
-// read. If an array does not fit, the net stays as it is. The optimizer's state is reset. Without
-// a map, the net gets the Encoder that SaveWeights wrote.
+// LoadWeights reads what SaveWeights, PyTorch or Hugging Face wrote: a file, the index of several,
+// or a directory. A map says what other names there are, and what to read; the Encoder is read
+// without one. If an array does not fit, the net stays as it is. The optimizer's state is reset.
 func (n *Net) LoadWeights(path string, how ...weights.Map) (weights.Table, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -183,3 +183,53 @@ func TestDims(t *testing.T) {
 		t.Errorf("runs of 7: got %v", got)
 	}
 }
+
+// TestRows holds what a net with an encoder takes and says.
+func TestRows(t *testing.T) {
+	with := func(more string) string { return strings.TrimSuffix(program, "}") + more + "}" }
+	const encoder = `"Encoder":{"Target":"y","Scale":{"Mean":10,"Deviation":2},"Numbers":[{"Name":"rows","Mean":1,"Deviation":2},{"Name":"b","Deviation":1}]},"Reading":"scaled"`
+	net, err := open(t, with(","+encoder), weights(header))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		`{"rows": [{"rows": 3, "b": 4}, {"rows": null, "b": 1, "c": "more"}]}`: "[1 4 0 1]",
+		`{"x": [[1, 2]]}`:                        "[1 2]",
+		`{"rows": [{"rows": "3", "b": 4}]}`:      `line: row 1: rows is "3": want a number`,
+		`{"rows": [{"rows": 3}]}`:                "row 1 has no b: want rows, b",
+		`{"rows": []}`:                           "got no rows",
+		`{"rows": {"rows": 3}}`:                  "want a list of objects, with rows, b",
+		`{"rows": [[1, 2]]}`:                     "want a list of objects, with rows, b",
+		`{"row": [{"rows": 3, "b": 1}]}`:         `there is no input x: want "rows", a list of objects with rows, b; or x []float32 [2]`,
+		`{"rows": [{"rows": 3}], "x": [[1, 2]]}`: `there is no input "rows"`,
+	} {
+		inputs, err := net.ParseInputs([]byte(text))
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(inputs[0])
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+	if a := net.Answers([]float32{4, -1}); len(a) != 2 || a[0].Value != 18 || a[1].Value != 8 {
+		t.Errorf("got %v", a)
+	}
+	plain, err := open(t, program, weights(header))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plain.Rows(nil); err == nil || !strings.Contains(err.Error(), "was not trained on rows") || plain.Answers([]float32{1}) != nil {
+		t.Errorf("got %v", err)
+	}
+	for want, more := range map[string]string{
+		"the encoder makes 1 numbers of input x, the net takes [2]": `,"Encoder":{"Numbers":[{"Name":"a"}]}`,
+		"the encoder makes the input":                               `,"Encoder":{"Categories":[{"Name":"a"}]}`,
+		`reading "scaled" without an encoder`:                       `,"Reading":"scaled"`,
+		`reading "sigmoid" of outputs [1] with 0 classes`:           `,"Encoder":{},"Reading":"sigmoid"`,
+	} {
+		if _, err := open(t, with(more), weights(header)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", more, err, want)
+		}
+	}
+}

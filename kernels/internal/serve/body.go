@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -61,10 +62,22 @@ func (s *Server) write(w http.ResponseWriter, output []float32, examples int, ra
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(outputs(output, examples))
+	b := outputs(output, examples)
+	if s.net.Program.Reading != "" {
+		answers, err := json.Marshal(s.net.Answers(output))
+		if err != nil {
+			s.fail(w, err)
+			return
+		}
+		b = append(append(append(b, `, "answers": `...), answers...), '}', '\n')
+	} else {
+		b = append(b, '}', '\n')
+	}
+	w.Write(b)
 }
 
-// outputs is JSON of what the net gives for each example; NaN and infinities are null.
+// outputs is the beginning of a JSON object with what the net gives for each example; NaN and
+// infinities are null.
 func outputs(all []float32, examples int) []byte {
 	b := append(make([]byte, 0, 12*len(all)+32), `{"outputs": [`...)
 	width := len(all) / examples
@@ -83,5 +96,5 @@ func outputs(all []float32, examples int) []byte {
 			b = strconv.AppendFloat(b, x, 'g', -1, 32)
 		}
 	}
-	return append(b, "]]}\n"...)
+	return append(b, "]]"...)
 }

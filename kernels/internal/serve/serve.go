@@ -4,7 +4,8 @@
 //	s := serve.New(net, serve.Options{MaxBatch: 32})
 //	http.ListenAndServe("127.0.0.1:8765", s)
 //
-//	POST /predict   JSON {"x": [[…], …]} gives {"outputs": [[…], …]};
+//	POST /predict   JSON {"x": [[…], …]}, or of a net that was trained on a table {"rows": [{…}, …]},
+//	                gives {"outputs": [[…], …]}, with "answers" where the export names classes;
 //	                application/octet-stream, the numbers of all examples as little-endian float32
 //	                or int32, gives float32 in the same form
 //	GET  /net       what the net takes and returns
@@ -214,13 +215,33 @@ func (s *Server) describe(w http.ResponseWriter, _ *http.Request) {
 		Type string `json:"type"`
 		Dims []int  `json:"shape"` // behind the number of examples
 	}
+	type column struct {
+		Name   string   `json:"name"`
+		Type   string   `json:"type"`
+		Values []string `json:"values,omitempty"` // of a category
+	}
 	p := s.net.Program
 	out := struct {
-		Net    string  `json:"net"`
-		Steps  int     `json:"training_steps"`
-		Inputs []array `json:"inputs"`
-		Output array   `json:"output"`
+		Net     string   `json:"net"`
+		Steps   int      `json:"training_steps"`
+		Inputs  []array  `json:"inputs"`
+		Output  array    `json:"output"`
+		Columns []column `json:"columns,omitempty"` // of a row
+		Classes []string `json:"classes,omitempty"`
 	}{Net: p.Net, Steps: p.Steps, Output: array{p.Output.Name, p.Output.Type, p.Output.Dims}}
+	if e := p.Encoder; e != nil {
+		for _, c := range e.Numbers {
+			kind := "number"
+			if c.Times {
+				kind = "time"
+			}
+			out.Columns = append(out.Columns, column{c.Name, kind, nil})
+		}
+		for _, c := range e.Categories {
+			out.Columns = append(out.Columns, column{c.Name, "category", c.Values})
+		}
+		out.Classes = e.Classes
+	}
 	for _, a := range p.Inputs {
 		out.Inputs = append(out.Inputs, array{a.Name, a.Type, a.Dims})
 	}

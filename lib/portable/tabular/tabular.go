@@ -116,9 +116,9 @@ func (e *Encoder) Sizes() map[string]int {
 	return sizes
 }
 
-// Arrays are the inputs of so many examples, whose numbers and categories, by their places in
-// Numbers and Categories, are what the functions say: []float32 [rows Width] as "x" where it is
-// the only input, and else as "numbers", with []int32 for each category by its Input.
+// Arrays are the inputs of so many examples, of which the functions say each number and the integer
+// of each category, by their indices in Numbers and Categories: []float32 [rows Width] as "x" where
+// it is the only input, and else as "numbers", with []int32 for each category by its Input.
 func (e *Encoder) Arrays(rows int, number func(column, row int) (float64, error), category func(column, row int) (int32, error)) (map[string]any, error) {
 	width := e.Width()
 	numbers := make([]float32, rows*width)
