@@ -29,6 +29,11 @@ const program = `{"Format":1,"Net":"line","Steps":7,"Inputs":[{"Name":"x","Type"
 // start starts a server of y = 2·x0 + x1/2, whose weights gate gives.
 func start(t *testing.T, o Options, gate func() error) (*Server, *httptest.Server) {
 	t.Helper()
+	return startProgram(t, program, o, gate)
+}
+
+func startProgram(t *testing.T, program string, o Options, gate func() error) (*Server, *httptest.Server) {
+	t.Helper()
 	backend, err := gobackend.New("")
 	if err != nil {
 		t.Fatal(err)
@@ -232,5 +237,32 @@ func TestRenew(t *testing.T) {
 	s.options.Renew = func() (*portable.Net, error) { return other.net, nil }
 	if code, body, _ := ask(t, "POST", h.URL+"/predict", "application/json", `{"x": [1, 2]}`); code != 200 || !strings.Contains(body, "[[3]]") {
 		t.Errorf("got %d %s, want 200", code, body)
+	}
+}
+
+// TestRows holds what a server of a net with an encoder takes, says, and refuses.
+func TestRows(t *testing.T) {
+	encoder := `,"Encoder":{"Target":"y","Classes":["no","yes"],"Numbers":[{"Name":"age","Mean":30,"Deviation":10}],"Categories":[{"Name":"port","Values":["Oslo"]}],"OneHot":true},"Reading":"sigmoid"}`
+	_, h := startProgram(t, strings.TrimSuffix(program, "}")+encoder, Options{}, free)
+	for _, c := range []struct {
+		path, body string
+		code       int
+		want       string
+	}{
+		{"/predict", `{"rows": [{"age": 30, "port": null}, {"age": 10, "port": "Oslo", "name": "Jo"}]}`, 200,
+			`{"outputs": [[0], [-3.5]], "answers": [{"class":"no","probabilities":{"no":0.5,"yes":0.5}},{"class":"no","probabilities":{"no":0.970`},
+		{"/predict", `{"x": [[1, 0]]}`, 200, `{"outputs": [[2]], "answers": [{"class":"yes","probabilities":{"no":0.119`},
+		{"/predict", `{"rows": [{"age": 30, "port": "Olso"}]}`, 400, `{"error":"line: row 1: port is \"Olso\": want one of \"Oslo\", or null where it is not known"}`},
+		{"/predict", `{"rows": [{"age": "30", "port": "Oslo"}]}`, 400, `row 1: age is \"30\": want a number, such as 30`},
+		{"/predict", `{"rows": [{"age": 30}]}`, 400, "row 1 has no port: want age, port"},
+		{"/net", "", 200, `"columns":[{"name":"age","type":"number"},{"name":"port","type":"category","values":["Oslo"]}],"classes":["no","yes"]}`},
+	} {
+		method := http.MethodPost
+		if c.body == "" {
+			method = http.MethodGet
+		}
+		if code, got, _ := ask(t, method, h.URL+c.path, "application/json", c.body); code != c.code || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %d %s, want %d %s", c.body, code, got, c.code, c.want)
+		}
 	}
 }
