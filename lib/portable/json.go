@@ -20,12 +20,16 @@ import (
 func (n *Net) ParseInputs(text []byte) ([]any, error) {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, n.wrong("the inputs are no JSON object (%v): want %s", err, n.Program.wants())
+		why := err.Error()
+		if json.Valid(text) {
+			why = brief(text)
+		}
+		return nil, n.wrong("the inputs are no JSON object (%s): want %s", why, n.Program.wants())
 	}
 	if rows, is := n.rows(all); is {
 		var l []tabular.Row
 		if err := json.Unmarshal(rows, &l); err != nil {
-			return nil, n.wrong("rows: %v: want a list of objects, with %s", err, strings.Join(n.Program.Encoder.Columns(), ", "))
+			return nil, n.wrong("rows are %s: want a list of objects, with %s", brief(rows), strings.Join(n.Program.Encoder.Columns(), ", "))
 		}
 		return n.Rows(l...)
 	}
@@ -70,6 +74,14 @@ func (p *Program) wants() string {
 		return fmt.Sprintf(`"rows", a list of objects with %s; or %s`, strings.Join(p.Encoder.Columns(), ", "), p.describe())
 	}
 	return p.describe()
+}
+
+// brief is the beginning of a text.
+func brief(text []byte) string {
+	if r := []rune(string(bytes.TrimSpace(text))); len(r) > 40 {
+		return string(r[:40]) + "…"
+	}
+	return string(bytes.TrimSpace(text))
 }
 
 // list reads lists of numbers, in lists.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"gaiden/lib/timing/units"
 )
 
 // Prediction is what a net says of examples.
@@ -31,13 +33,13 @@ func (p *Prediction) String() string {
 	}
 	switch {
 	case len(p.Names) > 0:
-		return fmt.Sprintf("%d examples: classes %s", n, Brief(p.Names, 16))
+		return fmt.Sprintf("%s: classes %s", units.Plural(n, "example"), Brief(p.Names, 16))
 	case len(p.Values) > 0:
-		return fmt.Sprintf("%d examples: %s", n, Brief(p.Values, 8))
+		return fmt.Sprintf("%s: %s", units.Plural(n, "example"), Brief(p.Values, 8))
 	case len(p.Classes) > 0:
-		return fmt.Sprintf("%d examples: classes %s", n, Brief(p.Classes, 16))
+		return fmt.Sprintf("%s: classes %s", units.Plural(n, "example"), Brief(p.Classes, 16))
 	}
-	return fmt.Sprintf("%d examples of %d numbers: %s", n, p.Width, Brief(p.Output, 8))
+	return fmt.Sprintf("%s of %d numbers: %s", units.Plural(n, "example"), p.Width, Brief(p.Output, 8))
 }
 
 // MostWrong are the numbers of at most so many examples whose class is not their label, those

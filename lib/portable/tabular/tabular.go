@@ -191,7 +191,7 @@ func (e *Encoder) Inputs(rows []Row) (map[string]any, error) {
 		case is && math.Abs(n.Scaled(x)) <= math.MaxFloat32:
 			return x, nil
 		case n.Times:
-			return 0, wrong(n.Name, row, v, "a time such as "+TimeForms[0]+" or "+TimeForms[2])
+			return 0, wrong(n.Name, row, v, "a time, such as 2024-12-31 or 2024-12-31T23:59:59")
 		case is:
 			return 0, wrong(n.Name, row, v, "a number of at most 3e38")
 		}

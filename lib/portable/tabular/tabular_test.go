@@ -46,7 +46,7 @@ func TestInputs(t *testing.T) {
 		{"age", math.Inf(1), "age is +Inf: want a number of at most 3e38"},
 		{"age", 1e300, "want a number of at most 3e38"},
 		{"age", time.Unix(0, 0), "want a number"},
-		{"seen", 3.5, "seen is 3.5: want a time such as 2006-01-02"},
+		{"seen", 3.5, "seen is 3.5: want a time, such as 2024-12-31"},
 		{"seen", "yesterday", `seen is "yesterday": want a time`},
 		{"class", "first", `row 2: class is "first": want one of "1", "2", "3", or null where it is not known`},
 		{"class", 4, "class is 4: want one of"},
