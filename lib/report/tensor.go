@@ -8,9 +8,15 @@ import (
 	"image/color"
 	"image/png"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+
 	"gaiden/lib/fit"
+	"gaiden/lib/session"
 	"gaiden/lib/timing/units"
 )
 
@@ -21,10 +27,13 @@ import (
 type tensors []fit.Tensor
 
 const (
-	mostImages = 8   // tensors with images, of one display
-	mostTiles  = 64  // matrices of one image
-	mostPixels = 256 // rows or columns of one matrix
-	bins       = 24  // of a histogram
+	mostArrays = 50 // of one display
+
+	mostNumbers = 100 // of a tensor that are written out
+	mostImages  = 8   // tensors with images, of one display
+	mostTiles   = 64  // matrices of one image
+	mostPixels  = 256 // rows or columns of one matrix
+	bins        = 24  // of a histogram
 )
 
 func (l tensors) String() string { return l.table().String() }
@@ -117,6 +126,124 @@ func (s statistics) histogram(values []float32) string {
 	return b.String()
 }
 
+// mostShown is how many numbers ArrayHTML reads from the device at most.
+const mostShown = 1 << 24
+
+// ArrayHTML shows arrays of GoMLX and of the session as it shows a net's weights, for the last
+// line of a cell. It is "" for other values, and for arrays that cannot be read.
+func ArrayHTML(v any) string {
+	l := reflect.ValueOf(v)
+	if l.Kind() != reflect.Slice {
+		l = reflect.Append(reflect.MakeSlice(reflect.TypeFor[[]any](), 0, 1), l)
+	}
+	var all tensors
+	for i := range min(l.Len(), mostArrays) {
+		t, is := tensorOf(l.Index(i))
+		if !is {
+			return ""
+		}
+		all = append(all, t)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	s := all.HTML()
+	for _, t := range all {
+		s += numbersOf(t)
+	}
+	if more := l.Len() - len(all); more > 0 {
+		s += small(fmt.Sprintf("and %d more", more))
+	}
+	return s
+}
+
+// numbersOf are all numbers of a tensor that has few, a line for each row.
+func numbersOf(t fit.Tensor) string {
+	if len(t.Data) == 0 || len(t.Data) > mostNumbers {
+		return ""
+	}
+	width := 1
+	if len(t.Dims) > 0 {
+		width = t.Dims[len(t.Dims)-1]
+	}
+	text := ""
+	for row := range slices.Chunk(t.Data, width) {
+		for _, x := range row {
+			text += fmt.Sprintf("%10.5g ", x)
+		}
+		text += "\n"
+	}
+	return fmt.Sprintf("<pre>%s %s\n%s</pre>", t.Name, fmt.Sprint(t.Dims), text)
+}
+
+// tensorOf is an array of numbers on the host, by the methods of GoMLX's and the session's ones.
+func tensorOf(v reflect.Value) (t fit.Tensor, is bool) {
+	if v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if v.Kind() == reflect.Struct { // its methods are the pointer's
+		p := reflect.New(v.Type())
+		p.Elem().Set(v)
+		v = p
+	}
+	if !v.IsValid() || v.Kind() != reflect.Pointer || v.IsNil() {
+		return t, false
+	}
+	var flat any
+	var shape shapes.Shape
+	switch a := v.Interface().(type) {
+	case *session.Array:
+		var err error
+		if shape, err = a.Shape(); err != nil || shape.Size() > mostShown {
+			return t, false
+		}
+		flat = dtypes.MakeAnySlice(shape.DType, shape.Size())
+		if a.Values(flat) != nil {
+			return t, false
+		}
+	case interface {
+		Ok() bool
+		Shape() shapes.Shape
+		ConstFlatData(func(flat any)) error
+	}:
+		if !a.Ok() || a.Shape().Size() > mostShown {
+			return t, false
+		}
+		if shape = a.Shape(); a.ConstFlatData(func(l any) { flat = l }) != nil {
+			return t, false
+		}
+	default:
+		return t, false
+	}
+	if shape.DType.IsComplex() || shape.DType.Bits() < 8 && shape.DType != dtypes.Bool {
+		return t, false
+	}
+	all := reflect.ValueOf(flat)
+	t = fit.Tensor{Name: strings.ToLower(shape.DType.String()), Dims: shape.Dimensions, Data: make([]float32, all.Len())}
+	for i := range t.Data {
+		t.Data[i] = float32Of(all.Index(i))
+	}
+	return t, true
+}
+
+// float32Of is a number of any type; true is 1.
+func float32Of(v reflect.Value) float32 {
+	switch narrow, is := v.Interface().(interface{ Float32() float32 }); {
+	case is:
+		return narrow.Float32()
+	case v.Kind() == reflect.Bool:
+		if v.Bool() {
+			return 1
+		}
+		return 0
+	case v.CanInt():
+		return float32(v.Int())
+	case v.CanUint():
+		return float32(v.Uint())
+	}
+	return float32(v.Float())
+}
+
 // matrices are how a tensor is cut into images: so many matrices, of which number i has value
 // (r, c) at at(i, r, c). colours says that three values next to each other are one pixel.
 type matrices struct {
@@ -137,6 +264,9 @@ func cut(t fit.Tensor) (m matrices) {
 	}
 	if size != len(t.Data) || size == 0 {
 		return m
+	}
+	if len(d) == 3 && d[2] == 1 { // a gray image
+		d = d[:2]
 	}
 	last := func(rows, columns int) matrices {
 		return matrices{count: size / (rows * columns), rows: rows, columns: columns, at: func(i, r, c int) int { return (i*rows+r)*columns + c }}

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/dtypes/bfloat16"
+	gomlx "github.com/gomlx/gomlx/core/tensors"
+
 	"gaiden/lib/fit"
 )
 
@@ -24,6 +27,7 @@ func TestCut(t *testing.T) {
 		{"conv1", []int{2, 14, 14, 5}, 10, 14, 14, false},
 		{"images", []int{2, 14, 12, 3}, 2, 14, 12, true},
 		{"photo", []int{14, 12, 3}, 1, 14, 12, true},
+		{"digit", []int{28, 28, 1}, 1, 28, 28, false},
 		{"block/0", []int{2, 16, 8}, 2, 16, 8, false},
 		{"biases", []int{7}, 0, 0, 0, false},
 		{"scalar", nil, 0, 0, 0, false},
@@ -92,5 +96,47 @@ func TestAttention(t *testing.T) {
 	}
 	if text := Attention(fit.Tensor{Name: "conv", Dims: []int{2, 2}, Data: make([]float32, 4)}).String(); !strings.Contains(text, "report.Attention got conv [2 2]: want weights [n heads length keys]") {
 		t.Errorf("of a matrix: got %s", text)
+	}
+}
+
+// TestArrayHTML holds that arrays of GoMLX are shown as a net's weights are, with the numbers of
+// those that have few.
+func TestArrayHTML(t *testing.T) {
+	x := gomlx.FromValue([][]float32{{1, 2.5, 3}, {4, 5, float32(math.NaN())}})
+	many := make([]*gomlx.Tensor, mostArrays+3)
+	for i := range many {
+		many[i] = gomlx.FromValue(int32(i))
+	}
+	gone := gomlx.FromValue(1)
+	gone.MustFinalizeAll()
+	for _, tt := range []struct {
+		name string
+		v    any
+		want []string
+	}{
+		{"a matrix", x, []string{"[2 3]", "1 of 6 numbers are not finite", "float32: 2×3, 1 to 5", "<img src=\"data:image/png", "         1        2.5          3"}},
+		{"several", []*gomlx.Tensor{x, gomlx.FromValue([]bool{true, false, true})}, []string{"float32", "bool", "         1          0          1"}},
+		{"16 bits", gomlx.FromValue([]bfloat16.BFloat16{bfloat16.FromFloat32(1.5)}), []string{"bfloat16", "1.5"}},
+		{"a scalar", gomlx.FromValue(int32(-7)), []string{"int32", "[]", "-7"}},
+		{"bytes", gomlx.FromValue([]uint8{255}), []string{"uint8", "255"}},
+		{"many", many, []string{"and 3 more"}},
+		{"complex", gomlx.FromValue([]complex64{1}), nil},
+		{"no array", 7, nil},
+		{"nil", (*gomlx.Tensor)(nil), nil},
+		{"nothing", []*gomlx.Tensor{}, nil},
+		{"finalized", gone, nil},
+	} {
+		got := ArrayHTML(tt.v)
+		if (got == "") != (tt.want == nil) {
+			t.Errorf("%s: got %q", tt.name, got)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: got %s, want %q in it", tt.name, got, want)
+			}
+		}
+	}
+	if got := ArrayHTML(gomlx.FromValue(make([]float64, mostNumbers+1))); strings.Contains(got, "<pre>") {
+		t.Errorf("many numbers: got %s", got)
 	}
 }

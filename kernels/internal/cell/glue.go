@@ -9,11 +9,12 @@ import (
 
 // Cells show their last value by a package of their own module, which is
 // written into it: so it is compiled once, and the program that shows
-// nothing does not contain it. A second one can draw images; package image/png
-// is worth linking only then.
+// nothing does not contain it. A second one can draw images, and a third arrays;
+// package image/png and the library's report are worth linking only then.
 const (
 	ShowPath      = "cell/gaidenshow"
 	ShowImagePath = "cell/gaidenshow/gaidenimage"
+	ShowArrayPath = "cell/gaidenshow/gaidenarray"
 	ShowPackage   = "gaiden_show" // what cells call it
 	ShowFunc      = ShowPackage + ".Show"
 	ShowErrorName = "ShowError"
@@ -25,6 +26,9 @@ var showSource string
 
 //go:embed show/image.go.txt
 var imageSource string
+
+//go:embed show/array.go.txt
+var arraySource string
 
 // TracePath is the companion of TracedPath: a package that tells where in the cells an
 // error was made.
@@ -84,7 +88,7 @@ var glueFiles embed.FS
 // GluePackages returns the packages that are written into the cells' module:
 // text by file name.
 func GluePackages() map[string]string {
-	out := map[string]string{"gaidenshow/show.go": showSource, "gaidenshow/gaidenimage/image.go": imageSource, "gaidentrace/trace.go": traceSource}
+	out := map[string]string{"gaidenshow/show.go": showSource, "gaidenshow/gaidenimage/image.go": imageSource, "gaidenshow/gaidenarray/array.go": arraySource, "gaidentrace/trace.go": traceSource}
 	fs.WalkDir(glueFiles, ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			data, _ := glueFiles.ReadFile(name)

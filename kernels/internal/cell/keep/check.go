@@ -276,10 +276,13 @@ func (w *writer) show(name string) {
 	w.imports = append(w.imports, &parse.Import{Name: cell.ShowPackage, Path: cell.ShowPath})
 }
 
-// choose adds the package that can draw images, if the value is one.
+// choose adds the package that can draw images or show arrays, if the value is one.
 func (w *writer) choose(t types.Type) {
 	if t == nil {
 		return
+	}
+	if w.library == arrayLibrary && isArray(t) {
+		w.imports = append(w.imports, &parse.Import{Name: "_", Path: cell.ShowArrayPath})
 	}
 	bounds, _, _ := types.LookupFieldOrMethod(t, true, nil, "Bounds")
 	at, _, _ := types.LookupFieldOrMethod(t, true, nil, "At")
@@ -287,6 +290,29 @@ func (w *writer) choose(t types.Type) {
 	if bounds != nil && at != nil && model != nil {
 		w.imports = append(w.imports, &parse.Import{Name: "_", Path: cell.ShowImagePath})
 	}
+}
+
+// arrayLibrary is the library that the package which shows arrays imports.
+const arrayLibrary = "gaiden"
+
+// isArray reports whether a type is that of an array of GoMLX or of the session, or a slice of
+// them.
+func isArray(t types.Type) bool {
+	if l, is := t.Underlying().(*types.Slice); is {
+		t = l.Elem()
+	}
+	if p, is := t.(*types.Pointer); is {
+		t = p.Elem()
+	}
+	named, is := types.Unalias(t).(*types.Named)
+	if !is || named.Obj().Pkg() == nil {
+		return false
+	}
+	switch named.Obj().Pkg().Path() + "." + named.Obj().Name() {
+	case "github.com/gomlx/gomlx/core/tensors.Tensor", arrayLibrary + "/lib/session.Array":
+		return true
+	}
+	return false
 }
 
 // lastOfMain returns the expression that is main's last statement.

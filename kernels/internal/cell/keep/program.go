@@ -236,7 +236,7 @@ func (c *Composer) attempt(ctx context.Context, u *parse.Unit) (*Program, error)
 		stack.Name = cell.StackPackage // our main calls it, and must
 	}
 	imports = append(imports, stack)
-	w := writer{unit: u, decls: decls, loads: loads, imports: imports, flags: p.flags, builtins: p.builtins}
+	w := writer{unit: u, library: c.Module.LibraryPath(), decls: decls, loads: loads, imports: imports, flags: p.flags, builtins: p.builtins}
 	r, err := c.check(ctx, &w)
 	if err == nil {
 		err = c.trackValues(ctx, &w, p, r)
@@ -264,8 +264,11 @@ func (c *Composer) attempt(ctx context.Context, u *parse.Unit) (*Program, error)
 		}
 	}
 	p.Direct = p.Direct && !u.Test && !p.Cgo && len(c.Module.UserFiles()) == 0
-	if slices.Contains(p.Imports, cell.ShowImagePath) {
-		if _, err := c.Module.Packages(ctx, cell.ShowImagePath); err != nil {
+	for _, path := range []string{cell.ShowImagePath, cell.ShowArrayPath} {
+		if !slices.Contains(p.Imports, path) {
+			continue
+		}
+		if _, err := c.Module.Packages(ctx, path); err != nil {
 			return nil, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 // tracebacks speak of the cell's own lines and columns.
 type writer struct {
 	unit    *parse.Unit
+	library string // path of the library's module, or empty
 	decls   []*parse.Decl
 	loads   []loadedVar
 	imports []*parse.Import
