@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -123,13 +124,31 @@ func jobRows(l []wire.JobInfo, all bool) [][]string {
 		if i.Error != nil {
 			why = i.Error.Error()
 		}
-		r := []string{shownName(i.Name), string(i.State), units.Count(i.Place.Turn/i.Period) + " of " + units.Count(i.Turns/i.Period), units.Count(i.Entries), ago(i.Started), ago(i.Changed), why}
+		progress := units.Count(i.Place.Turn/i.Period) + " of " + units.Plural(i.Turns/i.Period, jobUnit(i))
+		entries := units.Count(i.Entries) + " entries"
+		if i.Entries == 1 {
+			entries = "1 entry"
+		}
+		r := []string{shownName(i.Name), string(i.State), progress, entries, ago(i.Started), ago(i.Changed), why}
 		if all {
 			r = append([]string{wire.Shown(i.Space)}, r...)
 		}
 		rows = append(rows, r)
 	}
 	return rows
+}
+
+// jobUnit is what a job's progress counts: epochs of net.FitJob's, periods of others that have
+// some.
+func jobUnit(i wire.JobInfo) string {
+	var about struct{ Net string } // as FitJob describes its jobs
+	switch {
+	case json.Unmarshal([]byte(i.About), &about) == nil && about.Net != "":
+		return "epoch"
+	case i.Period > 1:
+		return "period"
+	}
+	return "turn"
 }
 
 // attachNet shows a net's training as Fit does, from its first step on, and at its end the

@@ -449,7 +449,7 @@ func TestJobMagics(t *testing.T) {
 		{"%jobs attach mlp", "] done: 3 epochs in "},
 		{"%programs", "uint64[3], float32[4 3], 2 more → float32["}, // what finish takes and gives: as many rows as a chunk has steps, by the pace, and one
 		{"%jobs attach mlp", "main/accuracy"},                       // one that has ended
-		{"%jobs", "3 of 3"},
+		{"%jobs", "3 of 3 epochs  3 entries"},
 		{"%jobs pause mlp", "has ended"},
 		{"%jobs forget mlp", ""},
 		{"%jobs attach mlp", "no job"},

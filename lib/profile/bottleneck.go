@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -19,6 +20,9 @@ type Bottleneck struct {
 	Advice string
 	// Doubt says why the finding may be wrong, "" if it is sound.
 	Doubt string
+	// Fastest are the phases by their fastest runs, the longest first, where there is no Chain
+	// because the machine is busy: other load can make a run slower, and none faster.
+	Fastest []Line
 }
 
 // Bottleneck finds what takes most of the time.
@@ -33,7 +37,7 @@ func (p *Phases) Bottleneck() Bottleneck {
 		why = worst.Unclear()
 	}
 	if why != "" {
-		return Bottleneck{Doubt: "not measurable here, the machine is busy: " + why}
+		return Bottleneck{Doubt: "not measurable here, the machine is busy: " + why, Fastest: fastest(p.Phases)}
 	}
 	b.Chain = []Line{worst}
 	layers := map[string][]Line{"forward": p.Forward, "backward": p.Backward}[worst.Phase]
@@ -52,6 +56,56 @@ func (p *Phases) Bottleneck() Bottleneck {
 		b.Doubt = fmt.Sprintf("it spread %.0f %% while it was measured", 100*last.Time.Spread())
 	}
 	return b
+}
+
+// fastest are lines by their fastest runs, the longest first.
+func fastest(lines []Line) []Line {
+	l := slices.DeleteFunc(slices.Clone(lines), func(l Line) bool { return !(l.least() > 0) })
+	slices.SortStableFunc(l, func(a, b Line) int { return cmp.Compare(b.least(), a.least()) })
+	return l
+}
+
+// least is the time of the fastest run in seconds; 0 if nothing was measured.
+func (l Line) least() float64 {
+	switch {
+	case l.Device > 0:
+		return l.Device
+	case l.Time.N() == 0:
+		return 0
+	}
+	return slices.Min(l.Time.Samples)
+}
+
+// apart is how many times longer the fastest run of one line has to be than that of another for
+// their order to be believed on a busy machine.
+const apart = 1.5
+
+// ranking says what Fastest shows.
+func (b Bottleneck) ranking() string {
+	if len(b.Fastest) < 2 {
+		return ""
+	}
+	var l []string
+	near := 1
+	for i, line := range b.Fastest {
+		s := line.Path() + " "
+		if line.AtMost() {
+			s += "≤ "
+		}
+		l = append(l, s+units.Seconds(line.least()))
+		if i > 0 && b.Fastest[0].least() < apart*line.least() {
+			near = i + 1
+		}
+	}
+	s := "\nfastest runs, which load disturbs least: " + strings.Join(l, ", ")
+	if near == 1 {
+		return s + ": probably " + b.Fastest[0].Path() + " takes longest"
+	}
+	var names []string
+	for _, line := range b.Fastest[:near] {
+		names = append(names, line.Path())
+	}
+	return s + ": which of " + strings.Join(names[:near-1], ", ") + " and " + names[near-1] + " takes longest is not certain"
 }
 
 // fills are the ops by which an array is filled or read through an index: one
@@ -104,7 +158,7 @@ func name(l Line) string {
 // String is the finding in one sentence, and what helps in another.
 func (b Bottleneck) String() string {
 	if len(b.Chain) == 0 {
-		return "no bottleneck: " + b.Doubt
+		return "no bottleneck: " + b.Doubt + b.ranking()
 	}
 	last := b.Chain[len(b.Chain)-1]
 	s := fmt.Sprintf("%s takes %s of a step", b.Chain[0].Phase, units.Percent(b.Chain[0].Share))

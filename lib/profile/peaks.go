@@ -59,8 +59,12 @@ func (p Peaks) String() string {
 	if p.Busy {
 		s = " (the machine was busy then: they are measured again next time)"
 	}
-	return fmt.Sprintf("%s: memory %s; matmuls f32 %s, default %s, bf16 %s; a program costs %s, one at a time %s",
-		p.Device, units.ByteRate(p.Copy), units.FLOPRate(p.F32), units.FLOPRate(p.TF32), units.FLOPRate(p.BF16), units.Seconds(p.Dispatch), units.Seconds(p.Latency)) + s
+	on := ""
+	if !p.Time.IsZero() {
+		on = ", measured on " + p.Time.Format(time.DateOnly)
+	}
+	return fmt.Sprintf("%s%s: memory %s; matmuls f32 %s, default %s, bf16 %s; a program costs %s, one at a time %s",
+		p.Device, on, units.ByteRate(p.Copy), units.FLOPRate(p.F32), units.FLOPRate(p.TF32), units.FLOPRate(p.BF16), units.Seconds(p.Dispatch), units.Seconds(p.Latency)) + s
 }
 
 // Share is how near a line comes to the peak that bounds it: the greater of
@@ -131,6 +135,9 @@ func (p Peaks) best(old Peaks) Peaks {
 	}
 	p.Copy, p.F32, p.TF32, p.BF16 = max(p.Copy, old.Copy), max(p.F32, old.F32), max(p.TF32, old.TF32), max(p.BF16, old.BF16)
 	p.Dispatch, p.Latency = min(p.Dispatch, old.Dispatch), min(p.Latency, old.Latency)
+	if p.Busy && !old.Busy { // the peaks of a quiet machine stay good
+		p.Busy, p.Time = false, old.Time
+	}
 	return p
 }
 

@@ -207,7 +207,7 @@ func (p phases) notes() []string {
 		notes = append(notes, fmt.Sprintf("Times are kernel times from the profiler. Run as five programs, a step takes %s, because the host cannot dispatch them faster.", units.Seconds(host)))
 	}
 	if p.Peaks.Copy > 0 {
-		notes = append(notes, "Peaks measured: "+p.Peaks.String())
+		notes = append(notes, "Peaks of "+p.Peaks.String())
 	}
 	if p.Partial {
 		notes = append(notes, "stopped: a partial result")
