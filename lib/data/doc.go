@@ -6,7 +6,8 @@
 //	encoder, err := rows.Encoder("port")                   // means, deviations and categories of these rows
 //	encoder.OneHot = true                                  // X is one array; else categories are inputs of their own
 //	examples, err := encoder.Encode(others)
-//	names := encoder.Names(prediction.Classes)             // or Values, for a target of numbers
+//	answers, err := net.Predict(others)                    // of a net trained on such examples: answers.Names
+//	answers, err = net.Predict(data.Row{"age": 30, "class": "first"})
 //
 // Tables come from [CSV], [JSONLines], [TableOf] a slice of structs, and packages data/parquet
 // and data/arrow. Classes come from folders, one for each:
