@@ -14,6 +14,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gaiden/lib/data"
 	"gaiden/lib/models"
 	"gaiden/lib/portable"
 	"gaiden/lib/session"
@@ -49,9 +50,18 @@ func TestExportModule(t *testing.T) {
 	run("", "ok", "test", "-vet=all", "./...")
 	run(`{"rows": [{"port": "Oslo", "class": 2, "age": 30, "name": "Jo"}]}`, `{"class":"`, "run", "./cmd/predict")
 	run(`{"rows": [{"port": "Osl", "class": 2, "age": 30}]}`, `row 1: port is "Osl": want one of "Bergen", "Oslo"`, "run", "./cmd/predict")
+	d.Encoder = &data.Encoder{Classes: []string{"no", "yes"}} // as of images: it names classes
+	export(d)
+	run("", "ok", "test", "-vet=all", "./...")
+	run(`{"numbers": [[0]], "port": [[1]], "class": [[2]]}`, `"probabilities":{"no":`, "run", "./cmd/predict")
 	d.Encoder = nil
 	export(d)
 	run("", "ok", "test", "-vet=all", "./...")
+	for _, old := range []string{"rows*", "answers*", "testdata/rows*"} {
+		if left, err := filepath.Glob(filepath.Join(dir, old)); err != nil || left != nil {
+			t.Errorf("got %v, %v, want no files of earlier exports", left, err)
+		}
+	}
 }
 
 // exportedNets are nets whose variables, inputs or layers are special for training; package export

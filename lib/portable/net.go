@@ -210,10 +210,10 @@ func (n *Net) Rows(rows ...tabular.Row) (inputs []any, err error) {
 // Answers read what Predict returns: classes by name with their probabilities, or numbers in the
 // unit of the target, as Program.Reading says. It is nil for a net without an encoder.
 func (n *Net) Answers(outputs []float32) []tabular.Answer {
-	if n.Program.Encoder == nil {
+	width, _ := n.Program.Output.size()
+	if n.Program.Encoder == nil || width == 0 {
 		return nil
 	}
-	width, _ := n.Program.Output.size()
 	return n.Program.Encoder.Answers(n.Program.Reading, outputs, len(outputs)/width)
 }
 
