@@ -20,5 +20,5 @@
 // that is stopped, or whose loss is NaN, leaves the last good ones.
 //
 // With a fixed seed, losses on one device are the same bit for bit, as long as the compiled
-// programs stay in the cache; but for transformers in 16 bits on a GPU.
+// programs stay in the cache, except those of transformers in 16 bits on a GPU.
 package fit
