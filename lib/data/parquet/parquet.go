@@ -14,7 +14,8 @@
 //
 // # What it refuses
 //
-// It reads whole files, and does not write. Files that are damaged are errors, not panics.
+// It reads whole files, and does not write. Files that are damaged are errors, not panics. So are
+// LZ4, and bools in runs, as pages of version 2 have them, which parquet-go does not decode rightly.
 package parquet
 
 import (
@@ -89,7 +90,7 @@ func read(r io.ReaderAt, size int64) (t *data.Table, err error) {
 	if most := 1<<24 + 20000*size; rows < 1 || rows > most/int64(len(leaves)+1) {
 		return nil, fmt.Errorf("%d rows of %d columns in %d bytes: want 1 or more rows, and no damage", rows, len(leaves), size)
 	}
-	if err := sizes(r, f, size); err != nil {
+	if err := checkPages(r, f, size); err != nil {
 		return nil, err
 	}
 	t = &data.Table{}
@@ -107,14 +108,20 @@ func read(r io.ReaderAt, size int64) (t *data.Table, err error) {
 	return t.With() // checks it
 }
 
-// sizes refuses column chunks and pages that say they are larger than any that compression
-// makes: parquet-go would take the memory for them first.
-func sizes(r io.ReaderAt, f *parquet.File, size int64) error {
+// checkPages refuses column chunks and pages that say they are larger than any that compression
+// makes, because parquet-go would take the memory for them first, and those of which parquet-go
+// returns other values: of LZ4 it drops what it has decompressed where that is less than three
+// times as long, and in runs of bools it takes a byte for eight.
+func checkPages(r io.ReaderAt, f *parquet.File, size int64) error {
 	most := func(compressed int64) int64 { return 1<<22 + 20000*compressed }
 	for _, g := range f.Metadata().RowGroups {
 		for _, c := range g.Columns {
 			m := c.MetaData
-			damaged := fmt.Errorf("column %s of %d bytes in %d: damaged", strings.Join(m.PathInSchema, "."), m.TotalUncompressedSize, size)
+			name := strings.Join(m.PathInSchema, ".")
+			damaged := fmt.Errorf("column %s of %d bytes in %d: damaged", name, m.TotalUncompressedSize, size)
+			if m.Codec == format.Lz4Raw || m.Codec == format.Lz4 {
+				return fmt.Errorf("column %s is compressed with LZ4: want Zstandard, Snappy, gzip, Brotli or none: write the file again, in pandas with compression=\"zstd\"", name)
+			}
 			if m.TotalUncompressedSize < 0 || m.TotalUncompressedSize > most(size) || m.TotalCompressedSize < 0 || m.TotalCompressedSize > size {
 				return damaged
 			}
@@ -131,6 +138,9 @@ func sizes(r io.ReaderAt, f *parquet.File, size int64) error {
 				}
 				if page.CompressedPageSize < 0 || int64(page.UncompressedPageSize) > most(int64(page.CompressedPageSize)) {
 					return damaged
+				}
+				if m.Type == format.Boolean && (page.DataPageHeader.V.Encoding == format.RLE || page.DataPageHeaderV2.V.Encoding == format.RLE) {
+					return fmt.Errorf("column %s has bools in runs (RLE): want them plain, as pages of version 1 have them: write the file again, in pandas with data_page_version=\"1.0\"", name)
 				}
 				read, _ := section.Seek(0, io.SeekCurrent)
 				at += read - int64(buffered.Buffered()) + int64(page.CompressedPageSize)
@@ -255,6 +265,8 @@ func adderOf(t parquet.Type, logical format.LogicalTypeValue) func(b *data.Build
 			bits := v.ByteArray()
 			b.AddNumber(float16.Float16(uint16(bits[0]) | uint16(bits[1])<<8).Float64())
 		})
+	case *format.NullType: // no value is there
+		return adds(func(*data.Builder, parquet.Value) {})
 	case *format.BsonType, *format.UUIDType, *format.VariantType, *format.GeometryType, *format.GeographyType:
 		return nil
 	}

@@ -23,7 +23,11 @@ def save(name, write):
 
 for how in "none", "snappy", "gzip", "brotli", "zstd", "lz4":
     save("parquet " + how, lambda f: pq.write_table(t, f, compression=how))
-save("parquet v2", lambda f: pq.write_table(t, f, version="2.6", data_page_version="2.0", use_dictionary=False, column_encoding={"i8": "DELTA_BINARY_PACKED", "text": "DELTA_LENGTH_BYTE_ARRAY", "large": "DELTA_BYTE_ARRAY", "f64": "BYTE_STREAM_SPLIT"}))
+second = dict(version="2.6", data_page_version="2.0", use_dictionary=False)
+encodings = {"i8": "DELTA_BINARY_PACKED", "text": "DELTA_LENGTH_BYTE_ARRAY", "large": "DELTA_BYTE_ARRAY", "f64": "BYTE_STREAM_SPLIT"}
+save("parquet runs", lambda f: pq.write_table(t, f, column_encoding=encodings, **second))
+save("parquet v2", lambda f: pq.write_table(t, f, column_encoding=encodings | {"bool": "PLAIN"}, **second))
+save("parquet null", lambda f: pq.write_table(pa.table({"n": pa.nulls(2), "x": [1, 2]}), f))
 save("parquet groups", lambda f: pq.write_table(t, f, row_group_size=1))
 save("parquet int96", lambda f: pq.write_table(t.select(["ns"]), f, use_deprecated_int96_timestamps=True))
 save("parquet pandas", lambda f: pd.DataFrame({"x": [3.0, 1.0]}, index=[7, 5]).to_parquet(f))
