@@ -202,6 +202,7 @@ func applied(layer Layer, scope *model.Scope, x *Node, again Again) (y *Node, ne
 	}
 	if x != nil {
 		y = HandMask(x, y)
+		keepsMask(x, y)
 	}
 	return y, next
 }

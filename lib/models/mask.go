@@ -20,8 +20,8 @@ const masked = "/gaiden/masks"
 // as in Keras: recurrent layers leave padding out and return 0 for it, attention does not look at
 // it, [LastStep] and global pools take the time steps that are there, Conv1D takes zeros for the
 // others, pools and norms over time steps count those that are there, and losses.CTC ends with
-// them. Operations between two layers lose the mask, and so does a layer of your own that changes
-// the length: WithMask(y, MaskOf(x)) gives it to their result.
+// them. Operations between two layers lose the mask: WithMask(y, MaskOf(x)) gives it to their
+// result. A layer of your own that changes the length, or a Conv2D, has to give its result a mask.
 //
 //	Function: func(scope *model.Scope, in models.Inputs) *Node {
 //		return models.WithLengths(in["sound"], in["lengths"])
@@ -76,6 +76,14 @@ func HandMask(x, y *Node) *Node {
 		return y
 	}
 	return WithMask(y, mask)
+}
+
+// keepsMask panics where a layer has made sequences of another length of x, which has a mask:
+// those after it would take padding for data.
+func keepsMask(x, y *Node) {
+	if mask := MaskOf(x); mask != nil && y.Rank() > 2 && MaskOf(y) == nil {
+		panic(fmt.Errorf("the layer makes %s of sequences with a mask of %v: want a mask of its result, too: models.WithMask(y, …) in a layer of your own, all true where no time step is padding", y.Shape(), mask.Shape().Dimensions))
+	}
 }
 
 // Masking masks the time steps all of whose numbers are Value, as Keras's layer does.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"gaiden/lib/fit"
 	"gaiden/lib/models"
@@ -145,6 +146,48 @@ func TestStrings(t *testing.T) {
 	} {
 		if got := fmt.Sprintf("%+v", x); got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// steps is a layer of a user's that keeps every so many time steps.
+type steps struct {
+	every  int
+	masked bool
+}
+
+func (steps) Title() (name, kind string) { return "c", "Own" }
+
+func (l steps) Apply(_ *model.Scope, x *graph.Node) *graph.Node {
+	y := graph.Slice(x, graph.AxisRange(), graph.AxisRange().Stride(l.every))
+	if mask := models.MaskOf(x); mask != nil && l.masked {
+		y = models.WithMask(y, graph.Slice(mask, graph.AxisRange(), graph.AxisRange().Stride(l.every)))
+	}
+	return y
+}
+
+// TestMasksAreKept holds that a layer that changes the length of sequences with a mask is an error,
+// unless it gives its result one: else those after it take padding for data.
+func TestMasksAreKept(t *testing.T) {
+	masking, gru := models.Masking{Name: "m"}, models.GRU{Name: "gru", Units: 2}
+	for _, tt := range []struct {
+		name   string
+		input  []int
+		layers []models.Layer
+		lost   bool
+	}{
+		{"shorter", []int{6, 3}, []models.Layer{masking, steps{2, false}, gru}, true},
+		{"shorter, in a layer", []int{6, 3}, []models.Layer{masking, models.Sequential{Name: "s", Layers: []models.Layer{steps{2, false}}}, gru}, true},
+		{"images", []int{6, 5, 3}, []models.Layer{masking, models.Conv2D{Name: "c", Channels: 2, Kernel: 3}}, true},
+		{"another shape", []int{6, 4}, []models.Layer{masking, models.Unflatten{Name: "c", Dims: []int{3, 8}}, gru}, true},
+		{"shorter with a mask", []int{6, 3}, []models.Layer{masking, steps{2, true}, gru}, false},
+		{"same length", []int{6, 3}, []models.Layer{masking, steps{1, false}, gru}, false},
+		{"no mask", []int{6, 3}, []models.Layer{steps{2, false}, gru}, false},
+		{"vectors", []int{6, 3}, []models.Layer{masking, models.Flatten{}, models.Dense{Name: "d", Units: 2}}, false},
+	} {
+		_, err := fit.New("net", models.Net{Name: "net", Input: tt.input, Layers: tt.layers}, fit.Config{}).Summary()
+		if want := "with a mask of [2 6]: want a mask of its result"; tt.lost && (err == nil || !strings.Contains(err.Error(), want)) || !tt.lost && err != nil {
+			t.Errorf("%s: got %v, want an error: %t", tt.name, err, tt.lost)
 		}
 	}
 }
