@@ -63,9 +63,12 @@ func TestWrongFunctions(t *testing.T) {
 		own("panic", labels, func(*step.Step) { panic("oh") }, "Config.Step: oh"),
 		own("no input", labels, func(s *step.Step) { s.Minimize(ReduceAllSum(Square(s.In["a"]))) }, "Node is nil; Step.V is nil, for the data have no V; Step.In has x"),
 		own("nil map", labels, func(*step.Step) { noMap["a"]++ }, "Config.Step: assignment to entry in nil map"),
-		{"mean of the batch", models.Net{Name: "one", Input: []int{3}, Function: func(scope *model.Scope, in models.Inputs) *Node {
-			return ReduceMean(dense(scope, in["x"]), 0)
-		}}, Config{Loss: losses.MSE{}}, Data{X: numbers.X, Y: make([]float32, 4)}, "for 4 examples one returns (Float32)[2]: want one row for each example"},
+		net("mean of the batch", func(scope *model.Scope, x *Node) *Node { return ReduceMean(dense(scope, x), 0) }, "for 3 examples one returns (Float32)[2]: want floats of shape [3 …]"),
+		net("two numbers", func(scope *model.Scope, x *Node) *Node {
+			y := dense(scope, x)
+			return Stack([]*Node{ReduceAllMean(y), ReduceAllMax(y)}, 0)
+		}, "for 3 examples one returns (Float32)[2]: want floats of shape [3 …]"),
+		net("each with each", func(scope *model.Scope, x *Node) *Node { return MatMul(dense(scope, x), Transpose(dense(scope, x), 0, 1)) }, "one returns [3] for each of 3 examples, and [2] for each of 2"),
 		net("scalar", func(scope *model.Scope, x *Node) *Node { return ReduceAllSum(dense(scope, x)) }, "for 2 examples one returns (Float32): want floats of shape [2 …]"),
 		net("transposed", func(scope *model.Scope, x *Node) *Node { return Transpose(x, 0, 1) }, "returns (Float32)[3, 2]: want floats"),
 		net("integers", func(scope *model.Scope, x *Node) *Node { return ArgMax(dense(scope, x), -1) }, "returns (Int32)[2]: want floats"),

@@ -3,6 +3,8 @@ package fit
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
@@ -69,10 +71,7 @@ func (n *Net) buildLayout() (*model.Store, error) {
 			t.store.VariableWithShape("/"+lossScale, lossScaleShape, Zeros).SetTrainable(false)
 		}
 		if n.output = nil; len(n.model.Parts()) == 0 {
-			if shape := y[0].Shape(); shape.Rank() == 0 || shape.Dimensions[0] != batch || !shape.DType.IsFloat() {
-				panic(fmt.Errorf("for %d examples %s returns %s: want floats of shape [%d …], one row for each example", batch, n.model.Name, shape, batch))
-			}
-			n.output = y[0].Shape().Dimensions[1:]
+			n.output = n.resultOf(y[0], batch)
 		}
 		n.mixes, n.masks = models.Mixed(t.g) != nil, models.Masked(t.g)
 		refuseMainLoss(t.g)
@@ -88,6 +87,9 @@ func (n *Net) buildLayout() (*model.Store, error) {
 		}
 		return y
 	})
+	if err == nil && batch == 2 {
+		err = n.checkRows()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +133,33 @@ func (n *Net) buildLayout() (*model.Store, error) {
 	}
 	n.layout = l.withStep()
 	return store, nil
+}
+
+// resultOf are the dimensions of one result of y, which the net returns for a batch.
+func (n *Net) resultOf(y *Node, batch int) []int {
+	s := y.Shape()
+	if s.Rank() == 0 || s.Dimensions[0] != batch || !s.DType.IsFloat() {
+		panic(fmt.Errorf("for %d examples %s returns %s: want floats of shape [%d …], one row for each example", batch, n.model.Name, s, batch))
+	}
+	return s.Dimensions[1:]
+}
+
+// checkRows builds a net that has functions or layers of the user's for three examples, too: two
+// rows for two examples may be of anything that there are two of.
+func (n *Net) checkRows() error {
+	if _, err := plainOf(reflect.ValueOf(n.model)); err == nil || len(n.model.Parts()) > 0 {
+		return nil
+	}
+	_, err := n.trace("layout", func(t *trace) []*Node {
+		in := n.model.Batch(3, func(_ string, shape shapes.Shape) *Node { return Zeros(t.g, shape) })
+		t.store.SetTraining(t.g, true)
+		y := n.model.Outputs(t.store.RootScope(), in)
+		if of := n.resultOf(y[0], 3); n.config.Step == nil && !slices.Equal(of, n.output) {
+			panic(fmt.Errorf("%s returns %v for each of 3 examples, and %v for each of 2: want the same for any number of examples", n.model.Name, of, n.output))
+		}
+		return y
+	})
+	return err
 }
 
 func (l layout) withStep() layout {

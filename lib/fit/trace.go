@@ -207,11 +207,7 @@ func (t *trace) apply(in models.Inputs, training bool) *Node {
 // applyNet is apply with other layers of the same names. What layer i gives passes
 // through each, if that is not nil.
 func (t *trace) applyNet(net models.Net, in models.Inputs, training bool, each func(i int, y *Node) *Node) *Node {
-	y := t.building(training, func() *Node { return net.Build(t.store.RootScope(), t.rounded(in), t.mark, each) })
-	if n := in[net.AllInputs()[0].Name].Shape().Dimensions[0]; y.Rank() == 0 || y.Shape().Dimensions[0] != n { // the layout is built for two examples only
-		panic(fmt.Errorf("for %d examples %s returns %s: want one row for each example", n, net.Name, y.Shape()))
-	}
-	return y
+	return t.building(training, func() *Node { return net.Build(t.store.RootScope(), t.rounded(in), t.mark, each) })
 }
 
 // building builds layers, and notes what they add to the loss.
