@@ -65,6 +65,8 @@ func absolute(y *Node, in []*Node, v *Node) []*Node {
 
 // larger is the gradient of the larger of two numbers, or the smaller: equal ones share it, but
 // that of a limit, as in MaxScalar and ClipScalar, is all for the other, as in PyTorch's clamp.
+// So GoMLX's Relu has a slope of 1/2 at 0, where models.ReLU has 0: its Max with zeros is also that
+// of Softplus and of cross entropies of logits, which would be wrong for logits of 0 otherwise.
 func larger(y *Node, in []*Node, v *Node) []*Node {
 	a, b := spread(in[0], y), spread(in[1], y)
 	if y.Type() == NodeTypeMin { // then the second is the larger one where it gets nothing
