@@ -68,7 +68,9 @@ func TestWrongFunctions(t *testing.T) {
 			y := dense(scope, x)
 			return Stack([]*Node{ReduceAllMean(y), ReduceAllMax(y)}, 0)
 		}, "for 3 examples one returns (Float32)[2]: want floats of shape [3 …]"),
-		net("each with each", func(scope *model.Scope, x *Node) *Node { return MatMul(dense(scope, x), Transpose(dense(scope, x), 0, 1)) }, "one returns [3] for each of 3 examples, and [2] for each of 2"),
+		net("each with each", func(scope *model.Scope, x *Node) *Node {
+			return MatMul(dense(scope, x), Transpose(dense(scope, x), 0, 1))
+		}, "one returns [3] for each of 3 examples, and [2] for each of 2"),
 		net("scalar", func(scope *model.Scope, x *Node) *Node { return ReduceAllSum(dense(scope, x)) }, "for 2 examples one returns (Float32): want floats of shape [2 …]"),
 		net("transposed", func(scope *model.Scope, x *Node) *Node { return Transpose(x, 0, 1) }, "returns (Float32)[3, 2]: want floats"),
 		net("integers", func(scope *model.Scope, x *Node) *Node { return ArgMax(dense(scope, x), -1) }, "returns (Int32)[2]: want floats"),

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gaiden/lib/fit/result"
+	"gaiden/lib/fit/step"
 	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
 	"gaiden/lib/metrics"
@@ -386,7 +389,7 @@ func TestVocab(t *testing.T) {
 			return models.Call(scope, words(5), Reshape(Slice(ids, AxisRange(), AxisElem(1)), -1))
 		}), 4, "knows the ids 0 to 4"},
 		{of(0, func(scope *model.Scope, ids *Node) *Node {
-			return models.Call(scope, words(5), Rem(ids, Const(ids.Graph(), int32(5))))
+			return models.Call(scope, words(5), Max(Rem(ids, Const(ids.Graph(), int32(5))), ZerosLike(ids)))
 		}), 4, ""},
 		{list, 4, "layer concatenate of list knows the ids 0 to 4"},
 	} {
@@ -430,6 +433,81 @@ func TestVocab(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%d: %s: got %v, want %q", i, what, err, tt.want)
 			}
+		}
+	}
+}
+
+// shifted is a layer that computes ids.
+type shifted func(ids *Node) *Node
+
+func (shifted) Title() (name, kind string) { return "shifted", "Own" }
+
+func (f shifted) Apply(_ *model.Scope, ids *Node) *Node { return f(ids) }
+
+// TestComputedIDs holds that ids which a net or a step computes and which an Embedding does not
+// know end a training with the layer's name, and are NaN in a prediction, and that ids which come
+// as they were uploaded cost nothing.
+func TestComputedIDs(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	words := models.Embedding{Name: "words", Vocab: 10, Units: 2}
+	of := func(f func(ids *Node) *Node) models.Net {
+		return models.Net{Name: "of", Input: []int{2}, Integers: true, Layers: []models.Layer{shifted(f), words, models.Flatten{}, models.Dense{Name: "out", Units: 1}}}
+	}
+	plus := func(by float64) func(ids *Node) *Node { return func(ids *Node) *Node { return AddScalar(ids, by) } }
+	mse := losses.MSE{}
+	for name, tt := range map[string]struct {
+		net       models.Net
+		config    Config
+		good, bad int32
+	}{
+		"more":         {of(plus(1)), Config{Loss: mse}, 8, 9},
+		"less":         {of(plus(-1)), Config{Loss: mse}, 1, 0},
+		"long":         {of(func(ids *Node) *Node { return AddScalar(ConvertDType(ids, dtypes.Int64), 1<<40) }), Config{Loss: mse}, -1, 3},
+		"joined":       {of(func(ids *Node) *Node { return Concatenate([]*Node{ids, AddScalar(ids, 1)}, 1) }), Config{Loss: mse}, 8, 9},
+		"BF16":         {of(plus(1)), Config{Loss: mse, BF16: true}, 8, 9},
+		"some of them": {of(func(ids *Node) *Node { return Reverse(Slice(ids, AxisRange(), AxisElem(1)), 0) }), Config{Loss: mse}, 9, -1},
+		"a step": {models.Net{Name: "of", Input: []int{2}, Integers: true, Layers: []models.Layer{words, models.Flatten{}, models.Dense{Name: "out", Units: 1}}},
+			Config{Step: func(s *step.Step) { s.Minimize(losses.Mean(mse, s.Forward(AddScalar(s.X, 1)), s.Y)) }}, 8, 9},
+	} {
+		n := attach(t, s, "ids", tt.net, tt.config)
+		fit := func(id int32) error {
+			ids := slices.Repeat([]int32{5}, 8)
+			ids[5] = id
+			_, err := n.Fit(load(t, n, fmt.Sprint("ids", id), Data{X: ids, Y: make([]float32, 4)}), Train{Batch: 2, Epochs: 2, InOrder: true})
+			return err
+		}
+		if tt.good >= 0 {
+			if err := fit(tt.good); err != nil {
+				t.Errorf("%s: id %d: %v", name, tt.good, err)
+			}
+		}
+		if tt.bad >= 0 {
+			var wrong *result.NotFiniteError
+			if err := fit(tt.bad); !errors.As(err, &wrong) || tt.config.Step == nil && wrong.Layer != "words" {
+				t.Errorf("%s: id %d: got %v, want one that names the layer", name, tt.bad, err)
+			}
+		}
+		if p, err := n.Predict([]int32{5, 5, 5, tt.bad}); tt.config.Step == nil && tt.bad >= 0 && (err != nil || !math.IsNaN(float64(p.Output[1])) || tt.good >= 0 && math.IsNaN(float64(p.Output[0]))) {
+			t.Errorf("%s: predicted %v, %v, want NaN for the second example", name, p, err)
+		}
+		if err := n.Reset(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]bool{"as they are": false, "computed": true} {
+		net := of(plus(0))
+		if !want {
+			net.Layers = net.Layers[1:]
+		}
+		n := attach(t, s, "cost", net, Config{Loss: mse})
+		set := load(t, n, "cost", Data{X: make([]int32, 8), Y: make([]float32, 4)})
+		p, err := n.testProgram(set, 4, 1, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Has("select") != want {
+			t.Errorf("ids %s: the program checks them: %t", name, p.Has("select"))
 		}
 	}
 }

@@ -83,11 +83,15 @@ func (t *trace) sourcesAs(prefix string, s *Set) []*Node {
 func (t *trace) gather(n int, s *Set, sources []*Node, pick func(*Node) *Node) batch {
 	t.mark("data/gather")
 	b := batch{in: models.Inputs{}}
-	net := t.net
-	for _, i := range net.model.AllInputs() {
+	net, known := t.net, map[*Node]int{}
+	for _, i := range net.inputs() {
 		k := slices.IndexFunc(s.arrays, func(a setArray) bool { return a.input() == i.Name })
-		b.in[i.Name] = Reshape(asNumbers(pick(sources[k])), append([]int{n}, i.Dims...)...)
+		x := Reshape(asNumbers(pick(sources[k])), append([]int{n}, i.Dims...)...)
+		if b.in[i.Name] = x; i.Vocab > 0 { // as for what was uploaded
+			known[x] = i.Vocab
+		}
 	}
+	models.GuardIDs(t.g, known)
 	for k, a := range s.arrays {
 		if a.isInput() {
 			continue

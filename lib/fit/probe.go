@@ -127,6 +127,9 @@ func (n *Net) probeProgram(s *Set, size int) (*hlo.Program, error) {
 		wrong := func(l ...*Node) *Node {
 			sum := t.scalar(int32(0))
 			for _, x := range l {
+				if !x.DType().IsFloat() { // such as ids
+					continue
+				}
 				sum = Max(sum, ReduceAllMax(ConvertDType(LogicalNot(IsFinite(x)), dtypes.Int32)))
 			}
 			return sum

@@ -3,6 +3,8 @@ package models
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -12,8 +14,9 @@ import (
 )
 
 // Embedding is a table with a vector for each of Vocab ids, as token ids of a text are.
-// Its examples are integers: ids from 0 to Vocab-1. In a program an id outside of that range
-// is taken as the nearest one.
+// Its examples are integers: ids from 0 to Vocab-1. An id outside of that range is an error where
+// examples are uploaded. Of one that a net or a training step computes, the vector is NaN, which
+// ends a training; while text is generated, it is taken as the nearest one.
 type Embedding struct {
 	Name  string
 	Vocab int // how many ids there are
@@ -52,6 +55,9 @@ func (l Embedding) Apply(scope *model.Scope, x *Node) *Node {
 	}
 	if l.Scale != 0 {
 		y = MulScalar(y, l.Scale)
+	}
+	if !within(x, l.Vocab) {
+		y = guarded(x, y, l.Vocab)
 	}
 	if l.MaskZero && cacheOf(x.Graph()) == nil {
 		if x.Rank() != 2 {
@@ -138,6 +144,52 @@ func noteVocab(x *Node, vocab int) {
 	if old := known[x]; old == 0 || vocab < old {
 		known[x] = vocab
 	}
+}
+
+const rangesParam = "/gaiden/ranges of ids"
+
+// GuardIDs has the embeddings of a graph return NaN for ids outside of their range. Of some
+// integers it is known that they are 0 or more, and less than a number.
+func GuardIDs(g *Graph, known map[*Node]int) {
+	all, _ := model.GetGraphParam(g, rangesParam)
+	ranges, is := all.(map[*Node]int)
+	if !is {
+		ranges = map[*Node]int{}
+		model.SetGraphParam(g, rangesParam, ranges)
+	}
+	maps.Copy(ranges, known)
+}
+
+// within says whether all ids are known to be in the range of a vocabulary, or nobody asks.
+func within(ids *Node, vocab int) bool {
+	all, _ := model.GetGraphParam(ids.Graph(), rangesParam)
+	ranges, asked := all.(map[*Node]int)
+	if !asked {
+		return true
+	}
+	var visit func(x *Node) bool
+	visit = func(x *Node) bool {
+		if below := ranges[x]; below > 0 {
+			return below <= vocab
+		}
+		switch x.Type() { // others' results are numbers of their first operand
+		case NodeTypeConcatenate:
+			return !slices.ContainsFunc(x.Inputs(), func(in *Node) bool { return !visit(in) })
+		case NodeTypeReshape, NodeTypeTranspose, NodeTypeReverse, NodeTypeSlice, NodeTypeDynamicSlice, NodeTypeGather, NodeTypeBroadcastInDim, NodeTypeIdentity:
+			return visit(x.Inputs()[0])
+		}
+		return false
+	}
+	return visit(ids)
+}
+
+// guarded is y, vectors of some ids, and NaN for ids that are none.
+func guarded(ids, y *Node, vocab int) *Node {
+	if ids.DType() != dtypes.Int32 {
+		ids = ConvertDType(ids, dtypes.Int64)
+	}
+	is := LogicalAnd(GreaterOrEqual(ids, ZerosLike(ids)), LessThan(ids, Scalar(ids.Graph(), ids.DType(), vocab)))
+	return Where(BroadcastToDims(InsertAxes(is, -1), y.Shape().Dimensions...), y, Scalar(y.Graph(), y.DType(), math.NaN()))
 }
 
 // VocabOf is the Vocab of an Embedding that has taken ids as they are, the least of several; 0:

@@ -143,7 +143,7 @@ func (e *NotFiniteError) Hint() string {
 	hint := "a smaller learning rate often helps; look at the data for numbers that are not finite"
 	switch {
 	case e.Epoch == 1 && e.Step == 1: // before a weight has changed
-		hint = "the initial weights or the data are too large: %rollback undoes the last cell, net.Reset() starts over"
+		hint = "the initial weights or the data are too large, or ids that the net computes are out of the range of an Embedding: %rollback undoes the last cell, net.Reset() starts over"
 	case e.Layer != "" && (e.KeptEpoch == e.Epoch && e.Step == e.Kept+1 || e.KeptEpoch+1 == e.Epoch && e.Step == 1): // found with those that were kept
 		hint = "the weights that were kept have this loss: %rollback undoes the cell, net.Reset() starts over; a smaller learning rate often helps"
 	}
