@@ -144,6 +144,16 @@ func (n *Net) isMoment(name string) bool {
 	return name == "rng" || name == "step"
 }
 
+// ofAnother says whether a stale array is the state of an optimizer that the net no longer has: one
+// without state, such as SGD, also begins anew.
+func (n *Net) ofAnother(stale string) bool {
+	name := strings.TrimPrefix(stale, n.name+"/")
+	return n.isMoment(name) && name != "rng" && name != "step" && !slices.ContainsFunc(n.layout.optimizer, func(o optim.Optimizer) bool {
+		title, _ := optim.Title(o)
+		return strings.HasPrefix(name, title+"/")
+	})
+}
+
 // recreated says whether a variable is recreated where there is none that fits: it
 // says nothing about the architecture.
 func (n *Net) recreated(name string) bool {
@@ -203,6 +213,9 @@ func (n *Net) complete(there map[string]wire.Type, stale []string) error {
 		if t, is := there[s.name]; !is || !sameType(t, s.shape) {
 			missing = optimizer // a new one counts from its own beginning
 		}
+	}
+	if slices.ContainsFunc(stale, n.ofAnother) {
+		missing = optimizer
 	}
 	var arrays []*session.Array
 	if len(missing) > 0 {

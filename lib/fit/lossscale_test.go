@@ -72,6 +72,19 @@ func TestLossScale(t *testing.T) {
 		}
 		holds(one, i)
 	}
+	averaged := attach(t, s, "averaged", net, Config{F16: true, Loss: losses.MSE{}, Optimizer: optim.EMA{Optimizer: optim.SGD{LearningRate: 1e-3}}})
+	if err := averaged.SetWeights([]Tensor{{Name: "d/weights", Dims: []int{2, 1}, Data: []float32{0.5, -0.25}}}); err != nil {
+		t.Fatal(err)
+	}
+	for step := range 2 { // both are left out, and there is no average yet
+		h, err := averaged.Fit(set, Train{Batch: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if score, err := averaged.Evaluate(set); err != nil || score.Loss != float64(h.Losses[0]) {
+			t.Errorf("after step %d of an average, which is left out: %v, %v, want a loss of %v", step+1, score, err, h.Losses[0])
+		}
+	}
 	last := len(want) - 1
 	for name, run := range map[string]func(n *Net, set *Set, epochs int) error{
 		"many": func(n *Net, set *Set, epochs int) error {

@@ -36,10 +36,30 @@ func (n *Net) averaged() ([]slot, error) {
 	if slices.EqualFunc(slots, n.layout.variables, func(a, b slot) bool { return a.name == b.name }) {
 		return slots, nil
 	}
-	if done, err := n.stepsDone(); err != nil || done == 0 {
+	done, err := n.stepsDone()
+	if err != nil {
+		return nil, err
+	}
+	left, err := n.stepsLeftOut()
+	if err != nil || done == left {
 		return n.layout.variables, err
 	}
 	return slots, nil
+}
+
+// stepsLeftOut is how many of the steps done were none, for their gradients were not finite.
+func (n *Net) stepsLeftOut() (int, error) {
+	if !n.config.F16 {
+		return 0, nil
+	}
+	scale, err := n.state([]slot{{name: lossScale, shape: lossScaleShape}})
+	if err != nil {
+		return 0, err
+	}
+	defer free(scale...)
+	parts := make([]float32, lossScaleShape.Size())
+	err = scale[0].Values(parts)
+	return int(parts[2]), err
 }
 
 // stepsDone is how many training steps the net has done.

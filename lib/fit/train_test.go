@@ -217,6 +217,39 @@ func TestArchitecture(t *testing.T) {
 	attach(t, s, "cnn", wide, Config{FirstLook: true})
 }
 
+// TestNextOptimizer holds that the steps of another optimizer count from its own beginning, also of
+// one that keeps nothing, and that those of the same one, in a wrapper or without one, go on.
+func TestNextOptimizer(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	adam, sgd := optim.Adam{LearningRate: 0.01}, optim.SGD{LearningRate: 0.01}
+	groups := optim.Groups{Optimizer: adam, Groups: []optim.Group{{Names: []string{"body"}, Frozen: true}}}
+	for _, tt := range []struct {
+		name        string
+		first, next optim.Optimizer
+		want        int // steps after 2 of the first and 1 of the next one
+	}{
+		{"adam, sgd", adam, sgd, 1}, {"sgd, adam", sgd, adam, 1}, {"averages, sgd", optim.EMA{Optimizer: adam}, optim.Scheduled{Optimizer: sgd, Schedule: optim.Exponential{By: 0.5}}, 1},
+		{"adam, adam", adam, adam, 3}, {"averages, none", optim.EMA{Optimizer: adam}, adam, 3}, {"all, some", adam, groups, 3}, {"sgd, sgd", sgd, optim.Clipped{Optimizer: sgd, Norm: 1}, 3},
+	} {
+		n := attach(t, s, "n", body(), Config{Optimizer: tt.first, FirstLook: true})
+		data := load(t, n, "bars", digits(32, n.model.Input, 1))
+		if _, err := n.Fit(data, Train{Batch: 16}); err != nil {
+			t.Fatal(err)
+		}
+		n = attach(t, s, "n", body(), Config{Optimizer: tt.next, FirstLook: true})
+		if _, err := n.Fit(data, Train{Batch: 32}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := n.stepsDone(); err != nil || got != tt.want {
+			t.Errorf("%s: got %d steps, %v, want %d", tt.name, got, err, tt.want)
+		}
+		if err := n.Reset(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestStop holds that a run ends soon after its context, keeps what was done,
 // and says so.
 func TestStop(t *testing.T) {
