@@ -13,7 +13,8 @@ import (
 //
 //	optim.Scheduled{Optimizer: optim.AdamW{LearningRate: 1e-3}, Schedule: optim.WarmupCosine{Warmup: 100, Steps: 5000}}
 //
-// The number of the step is the net's: it continues from cell to cell, until the net is reset.
+// The number of the step is the net's: it continues from cell to cell, until the net is reset, or
+// gets an optimizer of another kind.
 type Schedule interface {
 	// Factor is what the learning rate is multiplied by in step t, from 1.
 	Factor(t elementwise.Expr) elementwise.Expr
