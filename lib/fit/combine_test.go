@@ -101,6 +101,11 @@ func TestBatchLossesAreWhole(t *testing.T) {
 	mixed := classifier(3, 4)
 	mixed.Layers = append([]models.Layer{models.MixUp{Name: "mix"}}, mixed.Layers...)
 	numbers := Data{X: make([]float32, 24), Y: make([]float32, 16)}
+	rms := losses.Func{Name: "root of the mean", Of: func(out, y *Node) *Node { return Sqrt(ReduceAllMean(Square(Sub(out, y)))) }}
+	mean := losses.Func{Name: "mean", Of: func(out, y *Node) *Node { return ReduceMean(Square(Sub(out, y)), 1) }}
+	outputs := Data{X: formula("x", 24), Y: make([]float32, 32)}
+	weighted := outputs
+	weighted.V = []float32{1, 1, 1, 1, 1, 1, 1, 0}
 	for _, tt := range []struct {
 		name   string
 		net    models.Net
@@ -112,6 +117,10 @@ func TestBatchLossesAreWhole(t *testing.T) {
 		{"contrastive", classifier(3, 4), Config{Loss: losses.Contrastive{}}, points(8, 3, 4), Train{Batch: 8, Accumulate: 2}, "loss of a whole batch"},
 		{"devices", classifier(3, 4), Config{Loss: losses.Contrastive{}, Devices: 2, AllDevices: true}, points(8, 3, 4), Train{Batch: 8}, "loss of a whole batch"},
 		{"joint", classifier(3, 4), Config{Loss: joint}, numbers, Train{Batch: 8, Accumulate: 2}, "loss of a whole batch"},
+		{"function", classifier(3, 4), Config{Loss: rms}, outputs, Train{Batch: 8, Accumulate: 2}, "root of the mean is a loss of a whole batch"},
+		{"function, devices", classifier(3, 4), Config{Loss: rms, Devices: 2, AllDevices: true}, outputs, Train{Batch: 8}, "or a loss of each example"},
+		{"function, weights", classifier(3, 4), Config{Loss: rms}, weighted, Train{Batch: 8}, "want one for each example, of shape [8]"},
+		{"function of examples", classifier(3, 4), Config{Loss: mean}, weighted, Train{Batch: 8, Accumulate: 2}, ""},
 		{"plain joint", classifier(3, 4), Config{Loss: losses.Joint{{Size: 3, Loss: losses.CrossEntropy{}}, {Size: 1, Loss: losses.MSE{}}}}, numbers, Train{Batch: 8, Accumulate: 2}, ""},
 		{"mixup", mixed, Config{Step: func(s *step.Step) {
 			s.Minimize(losses.Mean(losses.CrossEntropy{}, s.Forward(s.X), s.Y))

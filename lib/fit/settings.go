@@ -6,6 +6,10 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
+	. "github.com/gomlx/gomlx/core/graph"
+
 	"gaiden/lib/losses"
 	"gaiden/lib/metrics"
 	"gaiden/lib/optim"
@@ -49,7 +53,6 @@ func (t Train) check(n *Net, data *Set) error {
 		return fmt.Errorf("fit: %s: %s", n.name, fmt.Sprintf(format, args...))
 	}
 	loss := n.lossOf(data)
-	_, joint := loss.(losses.Joint)
 	_, err := n.measured(data).maximizes(t.Monitor, n.labelled(data))
 	if err == nil {
 		err = t.ReduceOnPlateau.Check()
@@ -71,8 +74,8 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("Accumulate of %d: want 1 or more parts of a batch, or 0", t.Accumulate)
 	case t.Accumulate > 1 && t.Batch%(t.Accumulate*max(1, n.config.Devices)) != 0:
 		return bad("a batch of %d in %d parts on %d devices: want parts of the same size", t.Batch, t.Accumulate, max(1, n.config.Devices))
-	case (losses.OfBatch(loss) || joint && data.shapeOf("v").Ok()) && (t.Accumulate > 1 || n.config.Devices > 1):
-		return bad("%s is a loss of a whole batch, which Accumulate of %d and %d devices divide: want neither", loss.Title(), t.Accumulate, max(1, n.config.Devices))
+	case (t.Accumulate > 1 || n.config.Devices > 1) && n.ofBatch(loss, data):
+		return bad("%s is a loss of a whole batch, which Accumulate of %d and %d devices divide: want neither, or a loss of each example", loss.Title(), t.Accumulate, max(1, n.config.Devices))
 	case t.Accumulate > 1 && len(n.carriedSlots()) > 0:
 		return bad("Accumulate of %d, and %s has a layer that is Stateful, whose batch is not divided: want it left out", t.Accumulate, n.model.Name)
 	case t.Batch > data.N:
@@ -93,6 +96,24 @@ func (t Train) check(n *Net, data *Set) error {
 		return bad("Validation %s has %s, and %s has %s: want the same of both", t.Validation.Name, t.Validation.kind(), data.Name, data.kind())
 	}
 	return nil
+}
+
+// ofBatch says whether a loss for a set is one of a whole batch, and not the mean of its examples'
+// own losses.
+func (n *Net) ofBatch(loss losses.Loss, s *Set) (is bool) {
+	switch l := loss.(type) {
+	case losses.Joint:
+		return losses.OfBatch(l) || s.shapeOf("v").Ok()
+	case losses.Func:
+		_, err := n.trace("loss", func(t *trace) []*Node {
+			b := t.gather(1, s, t.sources(s), func(a *Node) *Node { return Slice(a, AxisRange(0, 1)) })
+			x := l.Of(Parameter(t.g, "output", shapes.Make(dtypes.Float32, append([]int{1}, n.output...)...)), b.y)
+			is = x != nil && x.IsScalar()
+			return []*Node{x}
+		})
+		return is && err == nil // what is wrong is said where the loss is used
+	}
+	return losses.OfBatch(loss)
 }
 
 // kind is what the targets of a set are.

@@ -59,7 +59,8 @@ func LogSumExp(x *Node, axis int) *Node {
 }
 
 // Func is a loss of your own as a function: Of returns a loss for each number
-// of y, [n …], for each example, [n], or one of the batch. Weights count as in others.
+// of y, [n …], for each example, [n], or one of the batch, which is neither weighted nor divided.
+// Weights count as in others.
 //
 //	losses.Func{Name: "log cosh", Of: func(out, y *Node) *Node { return Log(Cosh(Sub(out, y))) }}
 type Func struct {
@@ -86,6 +87,9 @@ func (l Func) Apply(out, y, v *Node) (loss, weight *Node) {
 	values := l.of(out, y, v)
 	n := out.Shape().Dimensions[0]
 	if values.Rank() == 0 {
+		if v != nil {
+			panic(fmt.Errorf("loss %q: Of returned one loss of %d examples, which have weights or count in part: want one for each example, of shape [%d]", l.Name, n, n))
+		}
 		values = BroadcastToDims(InsertAxes(values, 0), n)
 	}
 	if v != nil && (v.Rank() != values.Rank()) {
