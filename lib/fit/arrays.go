@@ -145,7 +145,7 @@ func (n *Net) isMoment(name string) bool {
 }
 
 // ofAnother says whether a stale array is the state of an optimizer that the net no longer has: one
-// without state, such as SGD, also begins anew.
+// without state, such as SGD, also begins again.
 func (n *Net) ofAnother(stale string) bool {
 	name := strings.TrimPrefix(stale, n.name+"/")
 	return n.isMoment(name) && name != "rng" && name != "step" && !slices.ContainsFunc(n.layout.optimizer, func(o optim.Optimizer) bool {
