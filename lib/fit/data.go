@@ -17,7 +17,7 @@ import (
 	"gaiden/lib/session"
 )
 
-// Set is a set of examples in the session, in arrays such as data/<name>/x and y.
+// Set is a set of examples in the session, in arrays such as data/NAME/x.
 type Set struct {
 	Name    string
 	N       int           // examples
