@@ -362,7 +362,8 @@ func TestSeveralOutputs(t *testing.T) {
 }
 
 // TestVocab holds that ids which an Embedding does not know are refused wherever it stands, if
-// it takes an input as it is, and whoever has uploaded them.
+// it takes an input as it is, or a column of it where all columns are ids, and whoever has
+// uploaded them.
 func TestVocab(t *testing.T) {
 	s := open(t)
 	words := func(vocab int) models.Embedding {
@@ -386,7 +387,8 @@ func TestVocab(t *testing.T) {
 		{of(9, func(scope *model.Scope, ids *Node) *Node { return models.Call(scope, words(5), ids) }), 4, "input ids of of knows the ids 0 to 4"},
 		{of(3, func(scope *model.Scope, ids *Node) *Node { return models.Call(scope, words(5), ids) }), 2, "input ids of of knows the ids 0 to 2"},
 		{of(0, func(scope *model.Scope, ids *Node) *Node {
-			return models.Call(scope, words(5), Reshape(Slice(ids, AxisRange(), AxisElem(1)), -1))
+			column := func(i int) *Node { return Reshape(Slice(ids, AxisRange(), AxisElem(i)), -1) }
+			return Add(models.Call(scope, words(4), column(0)), models.Call(scope, words(5), column(1)))
 		}), 4, "knows the ids 0 to 4"},
 		{of(0, func(scope *model.Scope, ids *Node) *Node {
 			return models.Call(scope, words(5), Max(Rem(ids, Const(ids.Graph(), int32(5))), ZerosLike(ids)))
@@ -466,6 +468,7 @@ func TestComputedIDs(t *testing.T) {
 		"long":         {of(func(ids *Node) *Node { return AddScalar(ConvertDType(ids, dtypes.Int64), 1<<40) }), Config{Loss: mse}, -1, 3},
 		"joined":       {of(func(ids *Node) *Node { return Concatenate([]*Node{ids, AddScalar(ids, 1)}, 1) }), Config{Loss: mse}, 8, 9},
 		"BF16":         {of(plus(1)), Config{Loss: mse, BF16: true}, 8, 9},
+		"a column":     {of(func(ids *Node) *Node { return Slice(ids, AxisRange(), AxisElem(1)) }), Config{Loss: mse}, 9, 10},
 		"some of them": {of(func(ids *Node) *Node { return Reverse(Slice(ids, AxisRange(), AxisElem(1)), 0) }), Config{Loss: mse}, 9, -1},
 		"a step": {models.Net{Name: "of", Input: []int{2}, Integers: true, Layers: []models.Layer{words, models.Flatten{}, models.Dense{Name: "out", Units: 1}}},
 			Config{Step: func(s *step.Step) { s.Minimize(losses.Mean(mse, s.Forward(AddScalar(s.X, 1)), s.Y)) }}, 8, 9},
@@ -474,6 +477,9 @@ func TestComputedIDs(t *testing.T) {
 		fit := func(id int32) error {
 			ids := slices.Repeat([]int32{5}, 8)
 			ids[5] = id
+			if name == "a column" { // the other one has numbers
+				ids[4] = 70
+			}
 			_, err := n.Fit(load(t, n, fmt.Sprint("ids", id), Data{X: ids, Y: make([]float32, 4)}), Train{Batch: 2, Epochs: 2, InOrder: true})
 			return err
 		}

@@ -15,8 +15,8 @@ import (
 
 // Embedding is a table with a vector for each of Vocab ids, as token ids of a text are.
 // Its examples are integers: ids from 0 to Vocab-1. An id outside of that range is an error where
-// examples are uploaded. Of one that a net or a training step computes, the vector is NaN, which
-// ends a training; while text is generated, it is taken as the nearest one.
+// examples are uploaded. Of one that a net or a training step computes, or takes from a column beside
+// numbers, the vector is NaN, which ends a training; while text is generated, it is taken as the nearest one.
 type Embedding struct {
 	Name  string
 	Vocab int // how many ids there are
@@ -129,21 +129,35 @@ func sequences(x *Node) {
 
 const vocabParam = "/gaiden/vocab"
 
+// vocabUse is what embeddings know of the numbers of a node.
+type vocabUse struct {
+	whole  int // the least Vocab of those that take all numbers; 0: none does
+	parts  int // the largest of those that take a part, such as a column
+	inside int // how many numbers these take
+}
+
 // noteVocab notes how many ids an Embedding knows of a node that has the numbers of x, or some of
 // them, in other dimensions.
 func noteVocab(x *Node, vocab int) {
+	size, part := x.Shape().Size(), false
 	for slices.Contains([]NodeType{NodeTypeReshape, NodeTypeSlice, NodeTypeTranspose}, x.Type()) {
+		part = part || x.Type() == NodeTypeSlice
 		x = x.Inputs()[0]
 	}
 	all, _ := model.GetGraphParam(x.Graph(), vocabParam)
-	known, is := all.(map[*Node]int)
+	known, is := all.(map[*Node]vocabUse)
 	if !is {
-		known = map[*Node]int{}
+		known = map[*Node]vocabUse{}
 		model.SetGraphParam(x.Graph(), vocabParam, known)
 	}
-	if old := known[x]; old == 0 || vocab < old {
-		known[x] = vocab
+	u := known[x]
+	switch {
+	case part:
+		u.parts, u.inside = max(u.parts, vocab), u.inside+size
+	case u.whole == 0 || vocab < u.whole:
+		u.whole = vocab
 	}
+	known[x] = u
 }
 
 const rangesParam = "/gaiden/ranges of ids"
@@ -192,10 +206,14 @@ func guarded(ids, y *Node, vocab int) *Node {
 	return Where(BroadcastToDims(InsertAxes(is, -1), y.Shape().Dimensions...), y, Scalar(y.Graph(), y.DType(), math.NaN()))
 }
 
-// VocabOf is the Vocab of an Embedding that has taken ids as they are, the least of several; 0:
-// none has.
+// VocabOf is how many ids the embeddings know that have taken the numbers of a node as they are; 0:
+// not all numbers are ids, as in a table of which one column is a category.
 func VocabOf(ids *Node) int {
 	all, _ := model.GetGraphParam(ids.Graph(), vocabParam)
-	known, _ := all.(map[*Node]int)
-	return known[ids]
+	known, _ := all.(map[*Node]vocabUse)
+	u := known[ids]
+	if u.whole == 0 && u.inside >= ids.Shape().Size() {
+		return u.parts
+	}
+	return u.whole
 }
