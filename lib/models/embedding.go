@@ -15,8 +15,9 @@ import (
 
 // Embedding is a table with a vector for each of Vocab ids, as token ids of a text are.
 // Its examples are integers: ids from 0 to Vocab-1. An id outside of that range is an error where
-// examples are uploaded. Of one that a net or a training step computes, or takes from a column beside
-// numbers, the vector is NaN, which ends a training; while text is generated, it is taken as the nearest one.
+// examples are uploaded. Of one that a net or a training step computes, or takes from a column
+// next to numbers, the vector is NaN, which ends a training; while text is generated, it is taken as
+// the nearest one.
 type Embedding struct {
 	Name  string
 	Vocab int // how many ids there are
