@@ -50,7 +50,8 @@ func TestStrings(t *testing.T) {
 		{&Prediction{Output: []float32{1, 2.5, 3, 4}, Width: 2}, "2 examples of 2 numbers: 1 2.5 3 4"},
 		{&Prediction{}, "0 examples of 0 numbers: "},
 		{&Prediction{Classes: []int32{1}, Names: []string{"night"}, Output: []float32{0, 1}, Width: 2}, "1 example: classes night"},
-		{&Prediction{Values: []float64{210.5, 3}, Output: []float32{0, 1}, Width: 1}, "2 examples: 210.5 3"},
+		{&Prediction{Names: []string{"New York", "Oslo"}, Output: make([]float32, 4), Width: 2}, "2 examples: classes New York, Oslo"},
+		{&Prediction{Values: []float64{210.50000000001, 3}, Output: []float32{0, 1}, Width: 1}, "2 examples: 210.5 3"},
 	} {
 		if got := tt.x.String(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)

@@ -35,7 +35,11 @@ func (p *Prediction) String() string {
 	case len(p.Names) > 0:
 		return fmt.Sprintf("%s: classes %s", units.Plural(n, "example"), Brief(p.Names, 16))
 	case len(p.Values) > 0:
-		return fmt.Sprintf("%s: %s", units.Plural(n, "example"), Brief(p.Values, 8))
+		values := make([]float32, len(p.Values)) // as exactly as the net's own numbers
+		for i, v := range p.Values {
+			values[i] = float32(v)
+		}
+		return fmt.Sprintf("%s: %s", units.Plural(n, "example"), Brief(values, 8))
 	case len(p.Classes) > 0:
 		return fmt.Sprintf("%s: classes %s", units.Plural(n, "example"), Brief(p.Classes, 16))
 	}
@@ -63,13 +67,19 @@ func (p *Prediction) MostWrong(labels []int32, most int) []int {
 	return examples
 }
 
-// Brief is the first few of many values, between spaces.
+// Brief is the first few of many values, with spaces between numbers and commas between texts.
 func Brief[T any](l []T, few int) string {
-	s := strings.Trim(fmt.Sprint(l[:min(few, len(l))]), "[]")
-	if len(l) > few {
-		s += " …"
+	s, between := make([]string, min(few, len(l))), " "
+	for i, x := range l[:len(s)] {
+		s[i] = fmt.Sprint(x)
+		if _, text := any(x).(string); text { // which may have spaces
+			between = ", "
+		}
 	}
-	return s
+	if len(l) > few {
+		s = append(s, "…")
+	}
+	return strings.Join(s, between)
 }
 
 // Probabilities are the softmax of Row i: how likely each class is.
