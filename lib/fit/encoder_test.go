@@ -142,7 +142,7 @@ func TestEncoder(t *testing.T) {
 			for text, bad := range map[string]data.Row{
 				`row 1 has no port: want`:                               {"age": 30, "class": 2},
 				`row 1: port is "Osl": want one of "Bergen", "Oslo"`:    {"age": 30, "class": 2, "port": "Osl", "survived": "no"},
-				`row 1: class is 1.5: want one of "1", "2", or null `:   {"age": 30, "class": 1.5, "port": nil, "survived": "no"},
+				`row 1: class is 1.5: want one of "1", "2", or nil `:   {"age": 30, "class": 1.5, "port": nil, "survived": "no"},
 				`fit: ` + name + `: data: row 1: class is a list: want`: {"age": 30, "class": []any{}, "port": nil, "survived": "no"},
 			} {
 				if _, err := r.Predict(bad); err == nil || !strings.Contains(err.Error(), text) {

@@ -252,7 +252,7 @@ func TestRows(t *testing.T) {
 		{"/predict", `{"rows": [{"age": 30, "port": null}, {"age": 10, "port": "Oslo", "name": "Jo"}]}`, 200,
 			`{"outputs": [[0], [-3.5]], "answers": [{"class":"no","probabilities":{"no":0.5,"yes":0.5}},{"class":"no","probabilities":{"no":0.970`},
 		{"/predict", `{"x": [[1, 0]]}`, 200, `{"outputs": [[2]], "answers": [{"class":"yes","probabilities":{"no":0.119`},
-		{"/predict", `{"rows": [{"age": 30, "port": "Olso"}]}`, 400, `{"error":"line: row 1: port is \"Olso\": want one of \"Oslo\", or null where it is not known"}`},
+		{"/predict", `{"rows": [{"age": 30, "port": "Olso"}]}`, 400, `{"error":"line: row 1: port is \"Olso\": want one of \"Oslo\", or nil (null in JSON) where it is not known"}`},
 		{"/predict", `{"rows": [{"age": "30", "port": "Oslo"}]}`, 400, `row 1: age is \"30\": want a number, such as 30`},
 		{"/predict", `{"rows": [{"age": 30}]}`, 400, "row 1 has no port: want age, port"},
 		{"/net", "", 200, `"columns":[{"name":"age","type":"number"},{"name":"port","type":"category","values":["Oslo"]}],"classes":["no","yes"]}`},

@@ -178,7 +178,7 @@ func (e *Encoder) Inputs(rows []Row) (map[string]any, error) {
 		return v, nil
 	}
 	wrong := func(name string, row int, v any, want string) error {
-		return fmt.Errorf("row %d: %s is %s: want %s, or null where it is not known", row+1, name, quoted(v), want)
+		return fmt.Errorf("row %d: %s is %s: want %s, or nil (null in JSON) where it is not known", row+1, name, quoted(v), want)
 	}
 	return e.Arrays(len(rows), func(column, row int) (float64, error) {
 		n := e.Numbers[column]

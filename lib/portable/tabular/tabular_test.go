@@ -40,7 +40,7 @@ func TestInputs(t *testing.T) {
 		value  any
 		want   string
 	}{
-		{"age", "40", `row 2: age is "40": want a number, such as 30, or null where it is not known`},
+		{"age", "40", `row 2: age is "40": want a number, such as 30, or nil (null in JSON) where it is not known`},
 		{"age", true, "age is true: want a number"},
 		{"age", []any{1.0}, "age is a list: want a number"},
 		{"age", math.Inf(1), "age is +Inf: want a number of at most 3e38"},
@@ -48,7 +48,7 @@ func TestInputs(t *testing.T) {
 		{"age", time.Unix(0, 0), "want a number"},
 		{"seen", 3.5, "seen is 3.5: want a time, such as 2024-12-31"},
 		{"seen", "yesterday", `seen is "yesterday": want a time`},
-		{"class", "first", `row 2: class is "first": want one of "1", "2", "3", or null where it is not known`},
+		{"class", "first", `row 2: class is "first": want one of "1", "2", "3", or nil (null in JSON) where it is not known`},
 		{"class", 4, "class is 4: want one of"},
 		{"class", Row{}, "class is an object: want one of"},
 		{"age", nil, ""},
