@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/gomlx/compute/dtypes"
@@ -129,6 +130,63 @@ func (n *Net) setEncoder(e *data.Encoder) error {
 		}
 	}
 	return nil
+}
+
+// suitsEncoder refuses examples that were not encoded as those that the net was trained on: what it
+// returns for them would be wrong. With targets, these have to be encoded alike, too.
+func (n *Net) suitsEncoder(name string, e *data.Encoder, targets bool) error {
+	if e == nil || !n.encoded {
+		return nil
+	}
+	own, err := n.encoder()
+	if err != nil {
+		return err
+	}
+	return n.encodedAlike(name, e, own, targets)
+}
+
+// encodedAlike is an error where examples were encoded in another way than those of the training.
+func (n *Net) encodedAlike(name string, e, trained *data.Encoder, targets bool) error {
+	if e == nil || trained == nil {
+		return nil
+	}
+	what, got, want := "", "", ""
+	differ := func(of string, a, b any) {
+		if what == "" && !reflect.DeepEqual(a, b) {
+			what, got, want = of, fmt.Sprintf("%v", a), fmt.Sprintf("%v", b)
+		}
+	}
+	scale := func(n data.Normal) string { return fmt.Sprintf("mean %.4g, deviation %.4g", n.Mean, n.Deviation) }
+	if columns := rowsOf(e).Columns(); len(columns) > 0 && len(rowsOf(trained).Columns()) > 0 {
+		differ("columns", columns, rowsOf(trained).Columns())
+		differ("OneHot", e.OneHot, trained.OneHot)
+		for i := 0; what == "" && i < len(e.Numbers); i++ {
+			differ("column "+e.Numbers[i].Name, scale(e.Numbers[i]), scale(trained.Numbers[i]))
+		}
+		for i := 0; what == "" && i < len(e.Categories); i++ {
+			differ("column "+e.Categories[i].Name, e.Categories[i].Values, trained.Categories[i].Values)
+		}
+	}
+	next := "encode them with the encoder of the training data, which net.Encoder() returns"
+	if targets {
+		differ("target "+trained.Target, scale(e.Scale), scale(trained.Scale))
+		if what == "" && e.Target == "" && trained.Target == "" { // images or sounds
+			next = "read them with the Classes of the training data"
+		}
+		differ("classes", e.Classes, trained.Classes)
+	}
+	if what == "" {
+		return nil
+	}
+	return fmt.Errorf("fit: %s: %s is encoded in another way than the training data: %s: got %s, want %s: %s", n.name, name, what, brief(got), brief(want), next)
+}
+
+// brief is the beginning of a text.
+func brief(s string) string {
+	if r := []rune(s); len(r) > 100 {
+		return string(r[:100]) + "…"
+	}
+	return s
 }
 
 // encoderOf is the encoder of data that are checked as a set. One that does not make such inputs

@@ -142,7 +142,7 @@ func TestEncoder(t *testing.T) {
 			for text, bad := range map[string]data.Row{
 				`row 1 has no port: want`:                               {"age": 30, "class": 2},
 				`row 1: port is "Osl": want one of "Bergen", "Oslo"`:    {"age": 30, "class": 2, "port": "Osl", "survived": "no"},
-				`row 1: class is 1.5: want one of "1", "2", or nil `:   {"age": 30, "class": 1.5, "port": nil, "survived": "no"},
+				`row 1: class is 1.5: want one of "1", "2", or nil `:    {"age": 30, "class": 1.5, "port": nil, "survived": "no"},
 				`fit: ` + name + `: data: row 1: class is a list: want`: {"age": 30, "class": []any{}, "port": nil, "survived": "no"},
 			} {
 				if _, err := r.Predict(bad); err == nil || !strings.Contains(err.Error(), text) {
@@ -247,5 +247,51 @@ func TestEncoderOfLast(t *testing.T) {
 	d.Y = SameX
 	if set := load(t, auto, "same", d); set.Encoder.Classes != nil || len(set.Encoder.Categories) != 2 {
 		t.Errorf("got %v, want columns and no target", set.Encoder)
+	}
+}
+
+// TestOtherEncoder holds that what was encoded in another way than the training data is refused:
+// by Predict if it is about the inputs, by Evaluate, and by the validation of a training.
+func TestOtherEncoder(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	n := attach(t, s, "others", models.Net{Input: []int{encoderOf("survived", true).Width()}, Layers: []models.Layer{models.Dense{Name: "out", Units: 2}}}, Config{FirstLook: true})
+	train := load(t, n, "train", must(encoderOf("survived", true).Encode(passengers())))
+	if _, err := n.Fit(train, Train{Epochs: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		want    string // "": nothing is wrong
+		target  bool   // only that is wrong
+		examine func(e *data.Encoder)
+	}{
+		{"", false, func(*data.Encoder) {}},
+		{"column age: got mean 36, deviation", false, func(e *data.Encoder) { e.Numbers[0].Mean++ }},
+		{"column port: got [Bergen Rome], want [Bergen Oslo]", false, func(e *data.Encoder) {
+			i := slices.IndexFunc(e.Categories, func(c data.Category) bool { return c.Name == "port" })
+			e.Categories[i].Values = []string{"Bergen", "Rome"}
+		}},
+		{"classes: got [no yes zombie], want [no yes]", true, func(e *data.Encoder) { e.Classes = []string{"no", "yes", "zombie"} }},
+	} {
+		e := encoderOf("survived", true)
+		tt.examine(e)
+		d := must(e.Encode(passengers()))
+		set := load(t, n, "validation", d)
+		_, predicted := n.Predict(d)
+		_, predictedSet := n.Predict(set)
+		_, evaluated := n.Evaluate(set)
+		_, fitted := n.Fit(train, Train{Validation: set})
+		job, started := n.FitJob(train, Train{Validation: set})
+		if started == nil {
+			if _, err := job.Follow(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+		}
+		for what, err := range map[string]error{"Predict of examples": predicted, "Predict of a set": predictedSet, "Evaluate": evaluated, "Fit": fitted, "FitJob": started} {
+			wrong := tt.want != "" && (!tt.target || !strings.HasPrefix(what, "Predict"))
+			if (err != nil) != wrong || wrong && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%q, %s: got %v", tt.want, what, err)
+			}
+		}
 	}
 }

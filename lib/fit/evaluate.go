@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,7 +28,7 @@ func (n *Net) Evaluate(s *Set) (*Score, error) {
 	if err := n.open(); err != nil {
 		return nil, err
 	}
-	if err := n.canTrain(s); err != nil {
+	if err := cmp.Or(n.canTrain(s), n.suitsEncoder(s.Name, s.Encoder, true)); err != nil {
 		return nil, err
 	}
 	return n.score(ctx, s, nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gaiden/lib/data"
 	"gaiden/lib/engine/hlo"
 	"gaiden/lib/losses"
 	"gaiden/lib/lower/plan"
@@ -30,8 +31,9 @@ func (n *Net) withExamples(name string, x any, do func(context.Context, *Set) er
 	ctx := n.Context()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	var encoder *data.Encoder
 	if d, is := x.(Data); is {
-		x = d.X
+		x, encoder = d.X, d.Encoder
 	}
 	x, err := n.encode(x)
 	if err != nil {
@@ -44,6 +46,13 @@ func (n *Net) withExamples(name string, x any, do func(context.Context, *Set) er
 		return err
 	}
 	s, is := x.(*Set)
+	what := "what " + name + " got"
+	if is {
+		what, encoder = s.Name, s.Encoder
+	}
+	if err := n.suitsEncoder(what, encoder, false); err != nil {
+		return err
+	}
 	if !is {
 		var err error
 		if s, err = n.examples(name, x); err != nil {

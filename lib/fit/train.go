@@ -437,7 +437,7 @@ func (n *Net) checked(data *Set, t Train) (Train, error) {
 		return t, err
 	}
 	if t.Validation != nil {
-		if err := n.canTrain(t.Validation); err != nil {
+		if err := cmp.Or(n.canTrain(t.Validation), n.encodedAlike(t.Validation.Name, t.Validation.Encoder, data.Encoder, true)); err != nil {
 			return t, err
 		}
 	}
