@@ -173,7 +173,7 @@ func (e *Encoder) Inputs(rows []Row) (map[string]any, error) {
 	at := func(name string, row int) (any, error) {
 		v, is := rows[row][name]
 		if !is {
-			return nil, fmt.Errorf("row %d has no %s: want %s; null for a value that is not known", row+1, name, strings.Join(e.Columns(), ", "))
+			return nil, fmt.Errorf("row %d has no %s: want %s; nil (null in JSON) for a value that is not known", row+1, name, strings.Join(e.Columns(), ", "))
 		}
 		return v, nil
 	}
