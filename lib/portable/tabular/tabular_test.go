@@ -64,7 +64,7 @@ func TestInputs(t *testing.T) {
 	}
 	without := good()
 	delete(without, "class")
-	for want, l := range map[string][]Row{"row 1 has no class: want age, seen, class, home/port; null for": {without}, "got no rows": nil, "row 1 has no age": {nil}} {
+	for want, l := range map[string][]Row{"row 1 has no class: want age, seen, class, home/port; nil (null in JSON) for": {without}, "got no rows": nil, "row 1 has no age": {nil}} {
 		if _, err := people.Inputs(l); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
