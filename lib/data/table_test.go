@@ -52,7 +52,7 @@ func TestCSVForms(t *testing.T) {
 		{"missing values of your own", CSV{Missing: []string{"none"}}, "a\nnone\nNA\n", "a text |NA"},
 		{"bools", CSV{}, "a\ntrue\nfalse\n", "a text true|false"},
 		{"long integers", CSV{}, "id\n9007199254740993\n9007199254740992\n", "id text 9007199254740993|9007199254740992"},
-		{"long integers that a float64 has", CSV{}, "id\n9007199254740992\n18014398509481984\n", "id numbers 9.0072e+15|1.80144e+16"},
+		{"long integers that a float64 has", CSV{}, "id\n9007199254740992\n18014398509481984\n", "id numbers 9.007199254740992e+15|1.8014398509481984e+16"},
 		{"codes", CSV{Text: []string{"zip"}}, "zip\n00501\n90210\n", "zip text 00501|90210"},
 		{"currencies", CSV{Strip: "$,%"}, "a,b\n\"$1,200.50\",12%\n$3,5 %\n", "a numbers 1200.5|3; b numbers 12|5"},
 		{"days", CSV{}, "d\n2024-02-29\nNA\n", "d times 2024-02-29|"},

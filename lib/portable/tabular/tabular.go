@@ -9,8 +9,10 @@
 package tabular
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,8 +158,8 @@ func (e *Encoder) Arrays(rows int, number func(column, row int) (float64, error)
 	return inputs, nil
 }
 
-// Row is the values of an example by the names of their columns: numbers, texts, booleans, and
-// for times time.Time or text such as 2024-12-31. nil is a value that is not known. Columns that
+// Row is the values of an example by the names of their columns: numbers, texts and booleans of
+// any type, and for times time.Time or text such as 2024-12-31. nil is a value that is not known. Columns that
 // the encoder does not have do not matter.
 type Row = map[string]any
 
@@ -227,7 +229,7 @@ func (c Category) List() string {
 
 // quoted is a value in an error, as JSON has it.
 func quoted(v any) string {
-	switch v := v.(type) {
+	switch v := plain(v).(type) {
 	case string:
 		return fmt.Sprintf("%.40q", v)
 	case nil:
@@ -238,16 +240,51 @@ func quoted(v any) string {
 		return "an object"
 	case time.Time:
 		return v.Format(time.RFC3339)
+	case float64:
+		return Number(v)
+	default:
+		return fmt.Sprintf("%.40s", fmt.Sprint(v))
 	}
-	if x, is := float(v); is {
-		return Number(x)
+}
+
+// plain is a value of any type of its kind as a string, bool, int64, uint64 or float64; nil for
+// a nil pointer. Others stay as they are.
+func plain(v any) any {
+	switch n := v.(type) {
+	case string, float64, time.Time, nil:
+		return v
+	case json.Number:
+		if i, err := n.Int64(); err == nil {
+			return i
+		}
+		if x, err := n.Float64(); err == nil {
+			return x
+		}
+		return string(n)
 	}
-	return fmt.Sprintf("%.40s", fmt.Sprint(v))
+	r := reflect.ValueOf(v)
+	switch {
+	case r.Kind() == reflect.Pointer && r.IsNil():
+		return nil
+	case r.Kind() == reflect.Pointer:
+		return plain(r.Elem().Interface())
+	case r.Kind() == reflect.String:
+		return r.String()
+	case r.Kind() == reflect.Bool:
+		return r.Bool()
+	case r.CanInt():
+		return r.Int()
+	case r.CanUint():
+		return r.Uint()
+	case r.CanFloat():
+		return r.Float()
+	}
+	return v
 }
 
 // numberOf is a value of a column of numbers or times; NaN is a missing one.
 func numberOf(v any, times bool) (x float64, is bool) {
-	switch v := v.(type) {
+	switch v := plain(v).(type) {
 	case nil:
 		return math.NaN(), true
 	case time.Time:
@@ -264,51 +301,39 @@ func numberOf(v any, times bool) (x float64, is bool) {
 				return Days(t), times
 			}
 		}
-		return 0, false
+	case float64:
+		return v, !times
+	case int64:
+		return float64(v), !times
+	case uint64:
+		return float64(v), !times
 	}
-	x, is = float(v)
-	return x, is && !times
+	return 0, false
 }
 
 // textOf is a value of a column of categories; "" is a missing one. A number is text as
 // data.Table.Categorical makes it.
 func textOf(v any) (text string, is bool) {
-	switch v := v.(type) {
+	switch v := plain(v).(type) {
 	case nil:
 		return "", true
 	case string:
 		return v, true
-	case bool:
-		return strconv.FormatBool(v), true
-	}
-	x, is := float(v)
-	if math.IsNaN(x) {
-		return "", is
-	}
-	return Number(x), is
-}
-
-// float is a number of any type.
-func float(v any) (float64, bool) {
-	switch v := v.(type) {
 	case float64:
-		return v, true
-	case float32:
-		return float64(v), true
-	case int:
-		return float64(v), true
-	case int32:
-		return float64(v), true
-	case int64:
-		return float64(v), true
+		if math.IsNaN(v) {
+			return "", true
+		}
+		return Number(v), true
+	case bool, int64, uint64:
+		return fmt.Sprint(v), true
 	}
-	return 0, false
+	return "", false
 }
 
-// Number is a number as text, as it would be written.
+// Number is a number as text, as it would be written: different numbers are different texts.
 func Number(x float64) string {
-	if math.Abs(x) >= 1e15 || x != 0 && math.Abs(x) < 1e-4 {
-		return strconv.FormatFloat(x, 'g', 6, 64)
+	if math.Abs(x) >= 1<<53 || x != 0 && math.Abs(x) < 1e-4 {
+		return strconv.FormatFloat(x, 'g', -1, 64)
 	}
 	return strconv.FormatFloat(x, 'f', -1, 64)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,8 @@ func TestInputs(t *testing.T) {
 		{"class", 4, "class is 4: want one of"},
 		{"class", Row{}, "class is an object: want one of"},
 		{"age", nil, ""},
+		{"age", (*int8)(nil), ""},
+		{"age", json.Number("4x"), `age is "4x": want a number`},
 		{"age", math.NaN(), ""},
 		{"class", math.NaN(), ""},
 	} {
@@ -60,6 +63,21 @@ func TestInputs(t *testing.T) {
 		_, err := people.Inputs([]Row{good(), bad})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s %v: got %v, want %q", c.column, c.value, err, c.want)
+		}
+	}
+	type word string
+	half := float32(40)
+	for column, values := range map[string][]any{
+		"age":       {int8(40), uint16(40), uint64(40), float32(40), json.Number("4e1"), &half},
+		"class":     {word("3"), uint8(3), int64(3), json.Number("3"), json.Number("3.0"), float32(3)},
+		"home/port": {word("true"), true},
+	} {
+		for _, v := range values {
+			row := good()
+			row[column] = v
+			if got, err := hot.Inputs([]Row{row}); err != nil || fmt.Sprint(got) != "map[x:[1 0 0 0 1 0 1]]" {
+				t.Errorf("%s %T %v: got %v, %v", column, v, v, got, err)
+			}
 		}
 	}
 	without := good()
@@ -78,6 +96,22 @@ func TestInputs(t *testing.T) {
 	}
 	if l := many.List(); !strings.HasSuffix(l, `"1011" … and 988 more that the training rows had`) {
 		t.Errorf("got %s", l)
+	}
+}
+
+// TestNumber holds that no two numbers are one category.
+func TestNumber(t *testing.T) {
+	for _, x := range []float64{1e15, 1e15 + 1, 1<<53 - 1, 1 << 53, 1<<53 + 2, 1.23456781e-5, 1.23456782e-5, 0.1, 1e300, -3} {
+		if y, err := strconv.ParseFloat(Number(x), 64); y != x || err != nil {
+			t.Errorf("%s: got %g, %v, want %g", Number(x), y, err, x)
+		}
+	}
+	id := Category{Name: "id", Values: []string{"1000000000000001", "9007199254740993"}}
+	e := &Encoder{Categories: []Category{id}}
+	for v, want := range map[any]int32{1e15 + 1: 1, int64(9007199254740993): 2, 9007199254740993.0: 0, json.Number("9007199254740993"): 2, int64(9007199254740992): 0} {
+		if got, err := e.Inputs([]Row{{"id": v}}); (err == nil) != (want > 0) || err == nil && got["id"].([]int32)[0] != want {
+			t.Errorf("%T %v: got %v, %v, want %d", v, v, got, err, want)
+		}
 	}
 }
 
