@@ -116,7 +116,7 @@ func pick(s *session.Session, from, to string, index []int32) error {
 		if err != nil {
 			return err
 		}
-		if part == "dims" { // of an example
+		if part == "dims" || part == "encoder.json" { // of each example
 			if err := s.Bind([]string{"data/" + to + "/" + part}, []*session.Array{x}); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"gaiden/lib/data"
 	"gaiden/lib/engine/device/devicetest"
 	"gaiden/lib/fit"
 	"gaiden/lib/fit/result"
@@ -233,8 +234,10 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+var photos = &data.Encoder{Classes: []string{"day", "night"}}
+
 // TestKFold holds that each example is in the validation of one fold, and in what the others
-// train on, with its label, and that nothing stays.
+// train on, with its label and the encoder of all, and that nothing stays.
 func TestKFold(t *testing.T) {
 	s, err := session.Config{Socket: devicetest.Start(t), Space: "folds"}.Open()
 	if err != nil {
@@ -310,11 +313,14 @@ func TestKFold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	images, err := conv.Upload("images", fit.Data{X: make([]float32, 18), Y: make([]float32, 3)})
+	images, err := conv.Upload("images", fit.Data{X: make([]float32, 18), Y: make([]float32, 3), Encoder: photos})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := KFold(conv, images, 3, 1, func(f Fold) (*fit.History, error) { // of a net that has its Input from them
+		if !reflect.DeepEqual(f.Train.Encoder, photos) || !reflect.DeepEqual(f.Validation.Encoder, photos) {
+			t.Errorf("encoders of a fold: got %v and %v, want %v", f.Train.Encoder, f.Validation.Encoder, photos)
+		}
 		return fit.New("other", models.Net{Layers: conv.Model().Layers}, fit.Config{Session: s, FirstLook: true}).Fit(f.Train, fit.Train{Quiet: true})
 	}); err != nil {
 		t.Error(err)
