@@ -248,13 +248,23 @@ func (e *Encoder) Encode(t *Table) (Examples, error) {
 	if err != nil {
 		return x, err
 	}
-	own := *e // what a user changes later is not what these examples are
-	x.Encoder, x.X = &own, own.named(inputs, t.Len())
+	own := e.clone() // what a user changes later is not what these examples are
+	x.Encoder, x.X = own, own.named(inputs, t.Len())
 	if t.Column(e.Target) == nil {
 		return x, nil
 	}
 	x.Y, err = e.targets(t)
 	return x, err
+}
+
+// clone shares nothing with the encoder.
+func (e *Encoder) clone() *Encoder {
+	own := *e
+	own.Classes, own.Numbers, own.Categories = slices.Clone(e.Classes), slices.Clone(e.Numbers), slices.Clone(e.Categories)
+	for i := range own.Categories {
+		own.Categories[i].Values = slices.Clone(own.Categories[i].Values)
+	}
+	return &own
 }
 
 // named is Examples.X of the inputs of so many examples.
@@ -277,7 +287,7 @@ func (e *Encoder) EncodeRows(rows ...Row) (Examples, error) {
 	if err != nil {
 		return Examples{}, fmt.Errorf("data: %w", err)
 	}
-	return Examples{N: len(rows), X: e.named(inputs, len(rows)), Encoder: e}, nil
+	return Examples{N: len(rows), X: e.named(inputs, len(rows)), Encoder: e.clone()}, nil
 }
 
 // targets are the labels, or the numbers.

@@ -3,6 +3,7 @@ package data
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -335,6 +336,25 @@ func TestEncoderIsShown(t *testing.T) {
 		if want := fmt.Sprintf("%s\nOneHot: X is [n %d], the numbers, then one for each value of the categories", tt.want, 6-2*len(tt.without)); e.String() != want {
 			t.Errorf("OneHot without %q: got %v, want %q", tt.without, e, want)
 		}
+	}
+}
+
+// TestEncoderOfExamples holds that examples keep the encoder that has made them.
+func TestEncoderOfExamples(t *testing.T) {
+	table, err := (&Table{}).With(Column{Name: "n", Numbers: []float64{1, 3}}, Column{Name: "c", Text: []string{"a", "b"}}, Column{Name: "y", Text: []string{"no", "yes"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := table.Encoder("y")
+	same, err2 := table.Encoder("y")
+	examples, err3 := e.Encode(table)
+	rows, err4 := e.EncodeRows(Row{"n": 1, "c": "a"})
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	e.Numbers[0].Mean, e.Categories[0].Values[0], e.Classes[0] = 5, "z", "never"
+	if !reflect.DeepEqual(examples.Encoder, same) || !reflect.DeepEqual(rows.Encoder, same) {
+		t.Errorf("got %v and %v, want %v", examples.Encoder, rows.Encoder, same)
 	}
 }
 

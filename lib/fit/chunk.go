@@ -202,7 +202,7 @@ func (r *run) commit(ctx context.Context, c *pendingChunk) error {
 	}
 	c.results.Finalize()
 	if c.unpacked != nil {
-		if err := r.bindArrays(c.after, c.unpacked); err != nil {
+		if err := r.bindArrays(c.after, c.unpacked, true); err != nil {
 			return err
 		}
 	}
@@ -238,7 +238,7 @@ func (r *run) bindChunk(ctx context.Context, c *pendingChunk, values []float32, 
 	if wrong { // the last step's gradient was not finite, though its loss was
 		return r.diagnose(ctx, p, c.order, c.first, c.turns*p.Turn(), math.NaN())
 	}
-	if err := r.net.bind(r.net.layout.all(), c.after[0]); err != nil {
+	if err := r.bindTrained(c.after[0]); err != nil {
 		return err
 	}
 	r.state.free()

@@ -237,6 +237,25 @@ func TestEncoderOfLast(t *testing.T) {
 		t.Errorf("job: got %v, %v", must(n.Encoder()), err)
 	}
 
+	// A training that fails before its first step has ended, and files without an encoder.
+	if _, err := n.Fit(load(t, n, "bad", Data{X: []float32{1, 2, 3, float32(math.Inf(1))}, Y: y, Encoder: names("k", "l")}), Train{Quiet: true}); err == nil || must(n.Encoder()).Classes[0] != "i" {
+		t.Errorf("a training without a step: got %v, %v", must(n.Encoder()), err)
+	}
+	fails := Train{Quiet: true, OnStep: func(*Control) error { return fmt.Errorf("after a step") }}
+	if _, err := n.Fit(load(t, n, "bad", Data{X: x, Y: y, Encoder: names("m", "n")}), fails); err == nil || must(n.Encoder()).Classes[0] != "m" {
+		t.Errorf("a training of one step: got %v, %v", must(n.Encoder()), err)
+	}
+	file := filepath.Join(t.TempDir(), "w.safetensors")
+	if err := attach(t, s, "plain", n.model, Config{FirstLook: true}).SaveWeights(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.LoadWeights(file); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := n.Encoder(); err == nil {
+		t.Errorf("weights without an encoder: got %v", e)
+	}
+
 	// An encoder that does not make such examples, and one whose target is not what the net learns.
 	e := encoderOf("survived", true)
 	d := must(e.Encode(passengers()))

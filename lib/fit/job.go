@@ -52,10 +52,10 @@ func (n *Net) FitJob(data *Set, t Train) (*Job, error) {
 	if err := b.build(); err != nil {
 		return nil, err
 	}
-	if err := n.learnsFrom(data); err != nil {
+	if _, err := n.session.StartJob(b.job); err != nil {
 		return nil, err
 	}
-	if _, err := n.session.StartJob(b.job); err != nil {
+	if err := n.learnsFrom(data); err != nil {
 		return nil, err
 	}
 	n.requestTuning(data, r.Train)

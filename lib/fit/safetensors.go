@@ -50,8 +50,8 @@ func (n *Net) SaveWeights(path string, how ...weights.Map) error {
 }
 
 // LoadWeights reads what SaveWeights, PyTorch or Hugging Face wrote: a file, the index of several,
-// or a directory. A map says what other names there are, and what to read; the Encoder is read
-// without one. If an array does not fit, the net stays as it is. The optimizer's state is reset.
+// or a directory. A map says what other names there are, and what to read; without one, the net's
+// Encoder is the file's or none. If an array does not fit, nothing changes. The optimizer is reset.
 func (n *Net) LoadWeights(path string, how ...weights.Map) (weights.Table, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -67,16 +67,17 @@ func (n *Net) LoadWeights(path string, how ...weights.Map) (weights.Table, error
 	if err != nil {
 		return none, err
 	}
+	var e *data.Encoder
+	if text := of.Metadata[encoderKey]; text != "" {
+		if err := json.Unmarshal([]byte(text), &e); err != nil {
+			return none, fmt.Errorf("fit: %s: load %s: encoder: %w", n.name, path, err)
+		}
+	}
 	if err := n.setWeights(all); err != nil {
 		return none, err
 	}
-	text := of.Metadata[encoderKey]
-	if text == "" || len(how) > 0 || n.whole != nil { // with a map, the file may be another net's
+	if len(how) > 0 || n.whole != nil || e == nil && !n.encoded { // with a map, the file may be another net's
 		return table, nil
-	}
-	e := &data.Encoder{}
-	if err := json.Unmarshal([]byte(text), e); err != nil {
-		return table, fmt.Errorf("fit: %s: load %s: encoder: %w", n.name, path, err)
 	}
 	return table, n.setEncoder(e)
 }

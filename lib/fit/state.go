@@ -17,6 +17,7 @@ type deviceState struct {
 	rate    copies
 	bound   bool // the net's names are those of the state; of a packed one they follow
 	boundAt time.Time
+	learned bool // the net's encoder is that of the run's data
 }
 
 // distribute packs the state, if it is to be, and copies it to the other devices.
@@ -99,11 +100,26 @@ func (r *run) bindState() error {
 	if err := arrays[len(arrays)-1].Values(make([]int32, 1)); err != nil { // names are for arrays that are there
 		return err
 	}
-	return r.bindArrays(r.state, arrays)
+	return r.bindArrays(r.state, arrays, r.history.Steps > 0)
 }
 
 // bindArrays gives the arrays of a packed state its names.
-func (r *run) bindArrays(state copies, arrays []*session.Array) error {
+func (r *run) bindArrays(state copies, arrays []*session.Array, trained bool) error {
 	r.bound, r.boundAt = &state[0][0] == &r.state[0][0], time.Now()
+	if trained {
+		return r.bindTrained(arrays)
+	}
+	return r.net.bind(r.net.layout.all(), arrays)
+}
+
+// bindTrained gives arrays their names after a step or more. From then on, and not before, the
+// net's encoder is that of the run's data: a run that fails at once leaves the one that the weights fit.
+func (r *run) bindTrained(arrays []*session.Array) error {
+	if !r.learned {
+		if err := r.net.learnsFrom(r.data); err != nil {
+			return err
+		}
+		r.learned = true
+	}
 	return r.net.bind(r.net.layout.all(), arrays)
 }

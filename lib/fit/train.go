@@ -70,9 +70,6 @@ func (n *Net) Fit(data *Set, t Train) (h *History, err error) {
 		return nil, err
 	}
 	defer r.close()
-	if err := n.learnsFrom(data); err != nil {
-		return nil, err
-	}
 	log, err := r.startLog()
 	if err != nil {
 		return nil, err
