@@ -33,6 +33,9 @@ func (n *Net) ParseInputs(text []byte) ([]any, error) {
 		}
 		return n.Rows(l...)
 	}
+	if all["rows"] != nil && n.Program.TakesRows() && !n.takes("rows") {
+		return nil, n.wrong("rows are not alone in the request: want %s", n.Program.wants())
+	}
 	var inputs []any
 	for _, a := range n.Program.Inputs {
 		raw, is := all[a.Name]
@@ -64,8 +67,13 @@ func (n *Net) ParseInputs(text []byte) ([]any, error) {
 // rows are the rows among the members of a request, of a net that takes some.
 func (n *Net) rows(all map[string]json.RawMessage) (rows json.RawMessage, is bool) {
 	rows, is = all["rows"]
-	ids := slices.ContainsFunc(n.Program.Inputs, func(a Array) bool { return a.Name == "rows" }) && !bytes.Contains(rows, []byte("{"))
+	ids := n.takes("rows") && !bytes.Contains(rows, []byte("{"))
 	return rows, is && len(all) == 1 && n.Program.TakesRows() && !ids
+}
+
+// takes says whether there is an input of a name.
+func (n *Net) takes(input string) bool {
+	return slices.ContainsFunc(n.Program.Inputs, func(a Array) bool { return a.Name == input })
 }
 
 // wants says what a request may have.

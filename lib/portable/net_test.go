@@ -202,7 +202,7 @@ func TestRows(t *testing.T) {
 		`[1]`:                                    `no JSON object ([1]): want "rows"`,
 		`{"rows": [[1, 2]]}`:                     "want a list of objects, with rows, b",
 		`{"row": [{"rows": 3, "b": 1}]}`:         `there is no input x: want "rows", a list of objects with rows, b; or x []float32 [2]`,
-		`{"rows": [{"rows": 3}], "x": [[1, 2]]}`: `there is no input "rows"`,
+		`{"rows": [{"rows": 3}], "x": [[1, 2]]}`: `rows are not alone in the request: want "rows", a list of objects with rows, b; or x`,
 	} {
 		inputs, err := net.ParseInputs([]byte(text))
 		got := fmt.Sprint(err)

@@ -216,6 +216,9 @@ func (e *Encoder) Inputs(rows []Row) (map[string]any, error) {
 // List says which values there are.
 func (c Category) List() string {
 	const most = 12
+	if len(c.Values) == 0 {
+		return "nothing, as in the training rows"
+	}
 	l := make([]string, min(len(c.Values), most))
 	for i := range l {
 		l[i] = strconv.Quote(c.Values[i])

@@ -90,6 +90,10 @@ func TestInputs(t *testing.T) {
 	if _, err := (&Encoder{Classes: []string{"a", "b"}}).Inputs([]Row{good()}); err == nil || !strings.Contains(err.Error(), "was not trained on columns") {
 		t.Errorf("got %v", err)
 	}
+	none := &Encoder{Categories: []Category{{Name: "t"}}}
+	if _, err := none.Inputs([]Row{{"t": "q"}}); err == nil || !strings.Contains(err.Error(), `t is "q": want nothing, as in the training rows, or nil`) {
+		t.Errorf("got %v", err)
+	}
 	many := Category{Name: "city"}
 	for i := range 1000 {
 		many.Values = append(many.Values, fmt.Sprint(1000+i))
