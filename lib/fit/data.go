@@ -173,12 +173,19 @@ func (n *Net) keepDims(s *Set) error {
 	return n.session.Bind([]string{name}, []*session.Array{a})
 }
 
-// readDims are dimensions that the session has under a name; nil where it has none.
-func readDims(of *session.Session, name string) (all []int, err error) {
+// present is the array that the session has under a name; nil where it has none.
+func present(of *session.Session, name string) (*session.Array, error) {
 	a, err := of.Array(name)
 	if errors.Is(err, wire.NotFound) {
 		return nil, nil
-	} else if err != nil {
+	}
+	return a, err
+}
+
+// readDims are dimensions that the session has under a name; nil where it has none.
+func readDims(of *session.Session, name string) (all []int, err error) {
+	a, err := present(of, name)
+	if a == nil || err != nil {
 		return nil, err
 	}
 	defer a.Finalize()

@@ -1,9 +1,7 @@
 package fit
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -13,7 +11,6 @@ import (
 	"github.com/gomlx/compute/shapes"
 
 	"gaiden/lib/data"
-	"gaiden/lib/engine/wire"
 	"gaiden/lib/losses"
 	"gaiden/lib/portable/tabular"
 	"gaiden/lib/session"
@@ -40,24 +37,16 @@ func (n *Net) Encoder() (*data.Encoder, error) {
 }
 
 // encoder is the net's, nil where it has none.
-func (n *Net) encoder() (*data.Encoder, error) {
-	e, err := readEncoder(n.session, n.name+"/"+encoderName)
+func (n *Net) encoder() (e *data.Encoder, err error) {
+	a, err := present(n.session, n.name+"/"+encoderName)
+	if a != nil && err == nil {
+		defer a.Finalize()
+		e, err = encoderIn(a)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("fit: %s: encoder: %w", n.name, err)
 	}
 	return e, nil
-}
-
-// readEncoder is the encoder under a name; nil where there is none.
-func readEncoder(of *session.Session, name string) (*data.Encoder, error) {
-	a, err := of.Array(name)
-	if errors.Is(err, wire.NotFound) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	defer a.Finalize()
-	return encoderIn(a)
 }
 
 // encoderIn is the encoder that an array holds.
@@ -82,7 +71,7 @@ func encoderArray(e *data.Encoder) (setArray, error) {
 
 // bindEncoder puts an encoder under a name in place of the one there; nil: none.
 func bindEncoder(of *session.Session, name string, there, e *data.Encoder) error {
-	if there == nil && e == nil {
+	if reflect.DeepEqual(there, e) {
 		return nil
 	}
 	if e == nil {
@@ -92,11 +81,6 @@ func bindEncoder(of *session.Session, name string, there, e *data.Encoder) error
 	now, err := encoderArray(e)
 	if err != nil {
 		return err
-	}
-	if there != nil {
-		if old, err := encoderArray(there); err == nil && bytes.Equal(old.flat.([]byte), now.flat.([]byte)) {
-			return nil
-		}
 	}
 	a, err := of.Put(now.flat, now.shape, 0)
 	if err != nil {
@@ -178,15 +162,7 @@ func (n *Net) encodedAlike(name string, e, trained *data.Encoder, targets bool) 
 	if what == "" {
 		return nil
 	}
-	return fmt.Errorf("fit: %s: %s is encoded in another way than the training data: %s: got %s, want %s: %s", n.name, name, what, brief(got), brief(want), next)
-}
-
-// brief is the beginning of a text.
-func brief(s string) string {
-	if r := []rune(s); len(r) > 100 {
-		return string(r[:100]) + "…"
-	}
-	return s
+	return fmt.Errorf("fit: %s: %s is encoded in another way than the training data: %s: got %.100s, want %.100s: %s", n.name, name, what, got, want, next)
 }
 
 // encoderOf is the encoder of data that are checked as a set. One that does not make such inputs

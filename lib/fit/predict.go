@@ -54,7 +54,6 @@ func (n *Net) withExamples(name string, x any, do func(context.Context, *Set) er
 		return err
 	}
 	if !is {
-		var err error
 		if s, err = n.examples(name, x); err != nil {
 			return fmt.Errorf("%w, or a *fit.Set", err)
 		}

@@ -159,8 +159,8 @@ func (e *Encoder) Arrays(rows int, number func(column, row int) (float64, error)
 }
 
 // Row is the values of an example by the names of their columns: numbers, texts and booleans of
-// any type, and for times time.Time or text such as 2024-12-31. nil is a value that is not known. Columns that
-// the encoder does not have do not matter.
+// any type, and for times time.Time or text such as 2024-12-31. nil is a value that is not known.
+// Columns that the encoder does not have do not matter.
 type Row = map[string]any
 
 // Inputs are the inputs of rows, by name, as Arrays makes them. An error says which row and
