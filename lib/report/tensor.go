@@ -189,41 +189,46 @@ func tensorOf(v reflect.Value) (t fit.Tensor, is bool) {
 	if !v.IsValid() || v.Kind() != reflect.Pointer || v.IsNil() {
 		return t, false
 	}
-	var flat any
 	var shape shapes.Shape
+	take := func(flat any) { // GoMLX lends it for the time of the call
+		all := reflect.ValueOf(flat)
+		t.Data = make([]float32, all.Len())
+		for i := range t.Data {
+			t.Data[i] = float32Of(all.Index(i))
+		}
+	}
 	switch a := v.Interface().(type) {
 	case *session.Array:
 		var err error
-		if shape, err = a.Shape(); err != nil || shape.Size() > mostShown {
+		if shape, err = a.Shape(); err != nil || !showable(shape) {
 			return t, false
 		}
-		flat = dtypes.MakeAnySlice(shape.DType, shape.Size())
+		flat := dtypes.MakeAnySlice(shape.DType, shape.Size())
 		if a.Values(flat) != nil {
 			return t, false
 		}
+		take(flat)
 	case interface {
 		Ok() bool
 		Shape() shapes.Shape
 		ConstFlatData(func(flat any)) error
 	}:
-		if !a.Ok() || a.Shape().Size() > mostShown {
+		if !a.Ok() || !showable(a.Shape()) {
 			return t, false
 		}
-		if shape = a.Shape(); a.ConstFlatData(func(l any) { flat = l }) != nil {
+		if shape = a.Shape(); a.ConstFlatData(take) != nil {
 			return t, false
 		}
 	default:
 		return t, false
 	}
-	if shape.DType.IsComplex() || shape.DType.Bits() < 8 && shape.DType != dtypes.Bool {
-		return t, false
-	}
-	all := reflect.ValueOf(flat)
-	t = fit.Tensor{Name: strings.ToLower(shape.DType.String()), Dims: shape.Dimensions, Data: make([]float32, all.Len())}
-	for i := range t.Data {
-		t.Data[i] = float32Of(all.Index(i))
-	}
+	t.Name, t.Dims = strings.ToLower(shape.DType.String()), shape.Dimensions
 	return t, true
+}
+
+// showable says whether arrays of a shape are shown: real numbers, and not too many.
+func showable(s shapes.Shape) bool {
+	return s.Size() <= mostShown && !s.DType.IsComplex() && (s.DType.Bits() >= 8 || s.DType == dtypes.Bool)
 }
 
 // float32Of is a number of any type; true is 1.
